@@ -1,0 +1,1 @@
+"""What results mean: policy, comparison, verdicts.  Pure functions, no I/O."""

@@ -1,0 +1,1 @@
+"""How verdicts are shown: console, Markdown.  No decisions are made here."""

@@ -1,0 +1,1 @@
+"""What a run said: records, JSONL and JUnit, read strictly and written whole."""
