@@ -1,0 +1,97 @@
+"""Files that another process reads: written whole, read with a limit."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ci.errors import GateError
+
+MIB = 1024 * 1024
+
+
+class FileMissingError(GateError):
+    """The file is not there."""
+
+
+class FileUnreadableError(GateError):
+    """The file is there, but is no plain file or cannot be read."""
+
+
+class FileTooLargeError(GateError):
+    """The file is larger than its kind may be."""
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` so that a reader sees the old file or the new one, never a part.
+
+    The data goes to a temporary file of the same folder (made if absent) and is
+    renamed over ``path``.  A symlink at ``path`` is replaced, not followed.
+
+    Raises:
+        FileUnreadableError: the folder or file cannot be written.
+    """
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        temporary = ""
+    except OSError as error:
+        raise FileUnreadableError(
+            f"{path}: cannot be written: {error.strerror or error}",
+            remedy="check the free space and the permissions of the folder",
+        ) from error
+    finally:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+
+def read_limited(path: Path, max_bytes: int) -> bytes:
+    """Return the content of the plain file ``path``, which may have at most ``max_bytes`` bytes.
+
+    Raises:
+        FileMissingError: there is no such file.
+        FileUnreadableError: it is a folder, a pipe, a device, or not readable.
+        FileTooLargeError: it is larger than ``max_bytes``.
+    """
+    try:
+        # Non-blocking, so that a named pipe in place of a file cannot hang the gate.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as stream:
+            info = os.fstat(stream.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                raise FileUnreadableError(f"{path}: not a plain file", remedy=f"remove it: {path}")
+            if info.st_size > max_bytes:
+                raise _too_large(path, info.st_size, max_bytes)
+            data = stream.read(max_bytes + 1)
+    except FileNotFoundError as error:
+        raise FileMissingError(f"{path}: no such file") from error
+    except OSError as error:
+        raise FileUnreadableError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) > max_bytes:  # it grew while it was read
+        raise _too_large(path, len(data), max_bytes)
+    return data
+
+
+def _too_large(path: Path, size: int, limit: int) -> FileTooLargeError:
+    return FileTooLargeError(
+        f"{path}: {size / MIB:.1f} MiB, the limit is {limit / MIB:.1f} MiB",
+        remedy="look at what filled the file; a run of the suite writes a new one",
+    )
+
+
+def _umask() -> int:
+    """Return the umask; reading it means setting it, so it is put back at once."""
+    current = os.umask(0o022)
+    os.umask(current)
+    return current

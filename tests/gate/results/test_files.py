@@ -1,0 +1,70 @@
+"""Whole files or none, and never more than the limit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ci.results import files
+
+
+def test_write_creates_folder_and_round_trips(tmp_path: Path) -> None:
+    """What was written is read back, and missing folders are made."""
+    path = tmp_path / "a" / "b.json"
+    files.write_atomic(path, b"{}\n")
+    assert files.read_limited(path, 3) == b"{}\n"
+
+
+def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that fails before the rename leaves the old content and no temporary file."""
+    path = tmp_path / "a.json"
+    files.write_atomic(path, b"old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(files.FileUnreadableError, match="No space left"):
+        files.write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_write_replaces_a_link_instead_of_following_it(tmp_path: Path) -> None:
+    """A planted symlink cannot redirect the write."""
+    target = tmp_path / "elsewhere"
+    target.write_bytes(b"keep")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    files.write_atomic(link, b"new")
+    assert target.read_bytes() == b"keep"
+    assert not link.is_symlink()
+
+
+def test_missing_file_has_its_own_error(tmp_path: Path) -> None:
+    """A missing file is told apart from an unreadable one."""
+    with pytest.raises(files.FileMissingError, match="no such file"):
+        files.read_limited(tmp_path / "none", 10)
+
+
+def test_limit_counts_bytes(tmp_path: Path) -> None:
+    """One byte over the limit is refused; the limit itself is read."""
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    assert files.read_limited(path, 5) == b"12345"
+    with pytest.raises(files.FileTooLargeError):
+        files.read_limited(path, 4)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_only_plain_files_are_read(tmp_path: Path, kind: str) -> None:
+    """A folder or a pipe in place of a file is an error, not a traceback or a hang."""
+    path = tmp_path / "x"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    with pytest.raises(files.FileUnreadableError):
+        files.read_limited(path, 10)
