@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from ci.errors import GateError
 
@@ -56,8 +58,9 @@ def write_atomic(path: Path, data: bytes) -> None:
                 os.unlink(temporary)
 
 
-def read_limited(path: Path, max_bytes: int) -> bytes:
-    """Return the content of the plain file ``path``, which may have at most ``max_bytes`` bytes.
+@contextmanager
+def open_plain(path: Path, max_bytes: int) -> Iterator[BinaryIO]:
+    """Open the plain file ``path``, which may have at most ``max_bytes`` bytes, for reading bytes.
 
     Raises:
         FileMissingError: there is no such file.
@@ -66,18 +69,24 @@ def read_limited(path: Path, max_bytes: int) -> bytes:
     """
     try:
         # Non-blocking, so that a named pipe in place of a file cannot hang the gate.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
             info = os.fstat(stream.fileno())
             if not stat.S_ISREG(info.st_mode):
                 raise FileUnreadableError(f"{path}: not a plain file", remedy=f"remove it: {path}")
             if info.st_size > max_bytes:
                 raise _too_large(path, info.st_size, max_bytes)
-            data = stream.read(max_bytes + 1)
+            yield stream
     except FileNotFoundError as error:
         raise FileMissingError(f"{path}: no such file") from error
     except OSError as error:
         raise FileUnreadableError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_limited(path: Path, max_bytes: int) -> bytes:
+    """Return the content of the plain file ``path``; errors as for `open_plain`."""
+    with open_plain(path, max_bytes) as stream:
+        data = stream.read(max_bytes + 1)
     if len(data) > max_bytes:  # it grew while it was read
         raise _too_large(path, len(data), max_bytes)
     return data

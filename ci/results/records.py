@@ -47,7 +47,12 @@ class RunHead(
 
 
 class Record(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="record"
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="record",
 ):
     """One metric of one case."""
 
@@ -73,7 +78,12 @@ class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class BaselineHead(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="baseline"
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="baseline",
 ):
     """The first line of ``baselines/<lane>/<suite>.jsonl``."""
 
@@ -86,7 +96,12 @@ class BaselineHead(
 
 
 class BaselineRecord(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="record"
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="record",
 ):
     """One accepted metric."""
 

@@ -1,0 +1,335 @@
+"""Results and baselines as JSON lines: strict reading, canonical writing.
+
+Lines are split at the newline byte only, so that no character inside a text can
+end a record.  Whatever a lenient reader would repair in silence (a torn last
+line, a key given twice, NaN) is an error here that names file and line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, Generic, NoReturn, TypeAlias, TypeVar
+
+import msgspec
+
+from ci.errors import GateError
+from ci.results.files import open_plain, write_atomic
+from ci.results.records import SCHEMA_VERSION, BaselineHead, BaselineRecord, Record, RunHead, Scalar
+
+MAX_FILE_BYTES = 1 << 30
+"""A million records take about 150 MiB; the rest is room, not an aim."""
+MAX_LINE_BYTES = 1 << 18
+MAX_NAME_CHARS = 500
+_BOM = b"\xef\xbb\xbf"
+_SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
+_DIGITS = re.compile(r"([0-9]{1,18})")
+
+AnyHead: TypeAlias = RunHead | BaselineHead
+AnyRecord: TypeAlias = Record | BaselineRecord
+H = TypeVar("H", RunHead, BaselineHead)
+R = TypeVar("R", Record, BaselineRecord)
+
+
+class RecordsError(GateError):
+    """A results or baseline file that cannot be used."""
+
+
+class RecordsEmptyError(RecordsError):
+    """The file has no line at all."""
+
+
+class TornRecordsError(RecordsError):
+    """The last line stops in the middle: its writer was cut off."""
+
+
+class MalformedRecordError(RecordsError):
+    """A line that is no record of the published schema."""
+
+
+class DuplicateRecordError(RecordsError):
+    """Two lines for the same case and metric."""
+
+
+class HeadError(RecordsError):
+    """The head is missing, doubled, in the wrong place or of another schema."""
+
+
+class UnwritableRecordError(GateError):
+    """A value that JSON cannot hold exactly."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What one run of one suite measured."""
+
+    head: RunHead
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What was accepted for one lane and suite."""
+
+    head: BaselineHead
+    records: tuple[BaselineRecord, ...]
+
+
+@dataclass(frozen=True)
+class _Format(Generic[H, R]):
+    """The two line types of one kind of file, and what to do when it is damaged."""
+
+    head: type[H]
+    record: type[R]
+    decoder: msgspec.json.Decoder[AnyHead | AnyRecord]
+    remedy: str
+
+
+_RESULTS = _Format(
+    RunHead,
+    Record,
+    msgspec.json.Decoder(RunHead | Record),
+    "run the suite again: python -m ci run SUITE",
+)
+_BASELINE = _Format(
+    BaselineHead,
+    BaselineRecord,
+    msgspec.json.Decoder(BaselineHead | BaselineRecord),
+    "restore the file from git, or accept again: python -m ci accept --why TEXT",
+)
+
+
+def read_results(path: Path) -> Results:
+    """Read a results file whole; errors as in this module and `ci.results.files`."""
+    with open_results(path) as (head, records):
+        return Results(head, tuple(records))
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline file whole; errors as in this module and `ci.results.files`."""
+    with open_baseline(path) as (head, records):
+        return Baseline(head, tuple(records))
+
+
+@contextmanager
+def open_results(path: Path) -> Iterator[tuple[RunHead, Iterator[Record]]]:
+    """Yield the head and an iterator over the records, one line in memory at a time."""
+    with open_plain(path, MAX_FILE_BYTES) as stream:
+        yield _open(path, stream, _RESULTS)
+
+
+@contextmanager
+def open_baseline(path: Path) -> Iterator[tuple[BaselineHead, Iterator[BaselineRecord]]]:
+    """Yield the head and an iterator over the records, one line in memory at a time."""
+    with open_plain(path, MAX_FILE_BYTES) as stream:
+        yield _open(path, stream, _BASELINE)
+
+
+def write_results(path: Path, head: RunHead, records: Iterable[Record]) -> None:
+    """Write a results file in canonical form."""
+    write_atomic(path, encode(head, records))
+
+
+def write_baseline(path: Path, head: BaselineHead, records: Iterable[BaselineRecord]) -> None:
+    """Write a baseline file in canonical form."""
+    write_atomic(path, encode(head, records))
+
+
+def encode(head: AnyHead, records: Iterable[AnyRecord]) -> bytes:
+    """Return the canonical bytes: head, then one record a line in natural order of case and metric.
+
+    Equal content gives equal bytes: keys in the order of the types, defaults
+    left out, the shortest digits that read back as the same number.
+
+    Raises:
+        UnwritableRecordError: NaN, infinity, a lone surrogate, or a key given twice.
+    """
+    ordered = sorted(records, key=record_order)
+    for before, after in itertools.pairwise(ordered):
+        if (before.case, before.metric) == (after.case, after.metric):
+            raise UnwritableRecordError(
+                f"case {after.case!r}, metric {after.metric!r} is recorded twice",
+                remedy="measure each metric of a case once, or name the cases apart",
+            )
+    return b"".join(_encode_line(line) + b"\n" for line in (_sorted_maps(head), *ordered))
+
+
+def record_order(record: AnyRecord) -> tuple[list[str | int], str, list[str | int], str]:
+    """Return the sort key of a record: natural order (``b2`` before ``b10``), ties by spelling."""
+    return natural(record.case), record.case, natural(record.metric), record.metric
+
+
+def natural(name: str) -> list[str | int]:
+    """Split ``name`` into texts and numbers, alternating, so that lists of two names compare."""
+    return [int(part) if index % 2 else part for index, part in enumerate(_DIGITS.split(name))]
+
+
+def _sorted_maps(head: AnyHead) -> AnyHead:
+    """Return ``head`` with its maps in key order, the only part whose order a writer chooses."""
+    subject = msgspec.structs.replace(head.subject, flags=dict(sorted(head.subject.flags.items())))
+    return msgspec.structs.replace(
+        head,
+        subject=subject,
+        conditions=dict(sorted(head.conditions.items())),
+        provenance=dict(sorted(head.provenance.items())),
+    )
+
+
+def _encode_line(line: AnyHead | AnyRecord) -> bytes:
+    values = line.conditions.values() if isinstance(line, RunHead | BaselineHead) else (line.value,)
+    for value in values:
+        # The encoder would write null for these, which means "unread".
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UnwritableRecordError(
+                f"{_name(line)}: {value} is no JSON number",
+                remedy="record None with a reason when a value could not be measured",
+            )
+    try:
+        return msgspec.json.encode(line)
+    except UnicodeEncodeError as error:
+        raise UnwritableRecordError(
+            f"{_name(line)}: a lone surrogate cannot be written",
+            remedy="decode foreign bytes with errors='replace'",
+        ) from error
+
+
+def _name(line: AnyHead | AnyRecord) -> str:
+    if isinstance(line, RunHead | BaselineHead):
+        return f"head of {line.lane}/{line.suite}"
+    return f"case {line.case!r}, metric {line.metric!r}"
+
+
+def _open(path: Path, stream: BinaryIO, form: _Format[H, R]) -> tuple[H, Iterator[R]]:
+    lines = _lines(path, stream, form)
+    for number, line, torn in lines:
+        head = _decode(path, number, line, torn, form)
+        if not isinstance(head, form.head):
+            raise HeadError(f"{path}:{number}: the first line is not a head", remedy=form.remedy)
+        _check_head(path, number, head, form.remedy)
+        return head, _records(path, lines, form)
+    raise RecordsEmptyError(f"{path}: the file is empty", remedy=form.remedy)
+
+
+def _records(path: Path, lines: Iterator[tuple[int, bytes, bool]], form: _Format[H, R]) -> Iterator[R]:
+    seen: set[tuple[str, str]] = set()
+    for number, line, torn in lines:
+        record = _decode(path, number, line, torn, form)
+        if not isinstance(record, form.record):
+            raise HeadError(
+                f"{path}:{number}: a second head",
+                cause="two runs were written into one file",
+                remedy=form.remedy,
+            )
+        _check_record(path, number, record, form.remedy)
+        key = (record.case, record.metric)
+        if key in seen:
+            raise DuplicateRecordError(
+                f"{path}:{number}: case {key[0]!r}, metric {key[1]!r} is recorded twice",
+                remedy=form.remedy,
+            )
+        seen.add(key)
+        yield record
+
+
+def _lines(path: Path, stream: BinaryIO, form: _Format[H, R]) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield (line number from 1, content, whether its newline is absent), blank lines skipped."""
+    number = 0
+    while raw := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > MAX_LINE_BYTES:
+            _malformed(path, number, f"longer than {MAX_LINE_BYTES} bytes", form.remedy)
+        if number == 1:
+            raw = raw.removeprefix(_BOM)
+        line = raw.strip(b" \t\r\n")
+        if line:
+            yield number, line, not raw.endswith(b"\n")
+
+
+def _decode(path: Path, number: int, line: bytes, torn: bool, form: _Format[H, R]) -> AnyHead | AnyRecord:
+    if b"\0" in line:
+        _malformed(path, number, "NUL bytes", form.remedy, "the machine stopped while the file was written")
+    try:
+        decoded = form.decoder.decode(line)
+    except msgspec.ValidationError as error:
+        _malformed(path, number, str(error), form.remedy)
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
+        if torn:
+            raise TornRecordsError(
+                f"{path}:{number}: the last line stops in the middle",
+                cause="the run was killed while it wrote, or the file was truncated",
+                remedy=form.remedy,
+            ) from error
+        _malformed(path, number, str(error), form.remedy)
+    if msgspec.json.encode(decoded) != line:  # not our own spelling: look closer
+        _refuse_doubled_keys(path, number, line, form.remedy)
+    return decoded
+
+
+def _refuse_doubled_keys(path: Path, number: int, line: bytes, remedy: str) -> None:
+    """Raise if an object of the line gives a key twice, of which a parser keeps only the last."""
+
+    def hook(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        keys = [key for key, _ in pairs]
+        for key in keys:
+            if keys.count(key) > 1:
+                _malformed(path, number, f"key {key!r} is given twice in one object", remedy)
+        return dict(pairs)
+
+    json.loads(line, object_pairs_hook=hook)
+
+
+def _check_head(path: Path, number: int, head: AnyHead, remedy: str) -> None:
+    if head.schema != SCHEMA_VERSION:
+        raise HeadError(
+            f"{path}:{number}: schema {head.schema}, this gate reads schema {SCHEMA_VERSION}", remedy=remedy
+        )
+    for word, value in (("lane", head.lane), ("suite", head.suite)):
+        if not is_slug(value):
+            _malformed(path, number, f"{word} {value[:80]!r} is not of a-z, 0-9, '.', '_', '-'", remedy)
+    for name, condition in head.conditions.items():
+        _check_scalar(path, number, f"condition {name!r}", condition, remedy)
+    if isinstance(head, RunHead):
+        if parse_utc(head.started) is None:
+            _malformed(path, number, f"started {head.started[:80]!r} is no RFC 3339 time in UTC", remedy)
+        if not head.run:
+            _malformed(path, number, "run has no identifier", remedy)
+
+
+def _check_record(path: Path, number: int, record: AnyRecord, remedy: str) -> None:
+    for word, value in (("case", record.case), ("metric", record.metric)):
+        if not value or len(value) > MAX_NAME_CHARS or _CONTROL_CHARACTER.search(value):
+            _malformed(path, number, f"{word} is empty, too long or has control characters", remedy)
+    _check_scalar(path, number, "value", record.value, remedy)
+    if record.value is None and not record.reason:
+        _malformed(path, number, "value is null without a reason", remedy)
+
+
+def _check_scalar(path: Path, number: int, word: str, value: Scalar, remedy: str) -> None:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        _malformed(path, number, f"{word} does not fit into 64 bits", remedy)
+
+
+def is_slug(name: str) -> bool:
+    """Tell whether ``name`` can be a lane or suite, which become parts of paths."""
+    return _SLUG.fullmatch(name) is not None
+
+
+def parse_utc(text: str) -> datetime | None:
+    """Return the RFC 3339 time ``text`` if it is one and in UTC, else None."""
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed if parsed.utcoffset() == timedelta(0) else None
+
+
+def _malformed(path: Path, number: int, what: str, remedy: str, cause: str | None = None) -> NoReturn:
+    raise MalformedRecordError(f"{path}:{number}: {what}", cause=cause, remedy=remedy)
