@@ -1,0 +1,143 @@
+"""Sessions only: each installs what it needs and hands over to ``python -m ci``.
+
+``build`` owns the environment that every suite uses, so that torch is
+installed once and not once per session.  Options behind ``--`` go on to the
+command: ``nox -s property -- --arm mq3d``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+# virtualenv comes with nox: neither ensurepip nor uv has to be there.
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_external_run = True
+nox.options.sessions = ["gate"]
+
+PYTHONS = ((3, 11), (3, 14))
+"""The oldest and the newest Python for which both the locks and the pinned vLLM have wheels."""
+STACK_LOCKS = ("stack.txt", "torch.txt")
+LOCKS = ("gate", "stack", "lint", "nox")
+"""In this order: the later ones take the versions of the first."""
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Install the stack's environment and build every arm from the pinned wheel."""
+    check_python(session)
+    install_locked(session, *STACK_LOCKS, announce=True)
+    session.run("python", "-m", "ci", "stack", "build", *series_option(session.posargs))
+
+
+@nox.session(requires=["build"], venv_backend="none")
+def gate(session: nox.Session) -> None:
+    """Run all that a machine without a GPU can check, from nothing to the verdict table."""
+    run_in_stack(session, "gate", *session.posargs)
+
+
+@nox.session(requires=["build"], venv_backend="none")
+def property(session: nox.Session) -> None:  # noqa: A001 - the suite's name
+    """Check the scratch plan against the specified vectors and exhaustively beyond them."""
+    run_in_stack(session, "run", "property", *session.posargs)
+
+
+@nox.session(requires=["build"], venv_backend="none")
+def pool(session: nox.Session) -> None:
+    """Check who shares, adopts or replaces a scratch set, with the guard on and off."""
+    run_in_stack(session, "run", "pool", *session.posargs)
+
+
+@nox.session
+def diff(session: nox.Session) -> None:
+    """Compare every result on disk with the baselines, without measuring anything."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "diff", *session.posargs)
+
+
+@nox.session
+def accept(session: nox.Session) -> None:
+    """Take results over as baselines; the git diff is the review."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "accept", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests of the gate itself; neither torch nor an arm is needed."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, format and the one-way imports between the parts."""
+    install_locked(session, "gate.txt", "lint.txt")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-cache")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types of ci/ strictly."""
+    install_locked(session, "gate.txt", "lint.txt")
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Pin locks/*.in anew for every supported Python (the only session that uses uv)."""
+    session.install("--quiet", "uv")
+    oldest = ".".join(str(part) for part in PYTHONS[0])
+    for name in LOCKS:
+        command = f"uv pip compile --quiet --universal --python-version {oldest} --generate-hashes".split()
+        command += ["--custom-compile-command", "nox -s lock", *session.posargs]
+        session.run(*command, f"locks/{name}.in", "-o", f"locks/{name}.txt")
+
+
+def check_python(session: nox.Session) -> None:
+    """Stop where the pinned stack has no wheels for this Python."""
+    oldest, newest = (".".join(map(str, version)) for version in PYTHONS)
+    if not PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
+        here = ".".join(map(str, sys.version_info[:2]))
+        session.error(f"Python {here} cannot run the stack: install nox with Python {oldest} to {newest}")
+
+
+def install_locked(session: nox.Session, *locks: str, announce: bool = False) -> None:
+    """Install lock files into the session's environment, unless a stamp says that they are in it."""
+    paths = [Path("locks", name) for name in locks]
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()
+    stamp = Path(session.virtualenv.location, "forkproof-locks.sha256")
+    if stamp.exists() and stamp.read_text() == digest:
+        session.log(f"{', '.join(locks)}: installed already")
+        return
+    stamp.unlink(missing_ok=True)
+    if announce:
+        session.run("python", "-m", "ci.stack.downloads", *map(str, paths))
+    for path in paths:
+        # torch alone has no hash: see locks/torch.txt.
+        hashes = [] if path.name == "torch.txt" else ["--require-hashes"]
+        session.install("--quiet", *hashes, "-r", str(path))
+    stamp.write_text(digest)
+
+
+def run_in_stack(session: nox.Session, *command: str) -> None:
+    """Run ``python -m ci`` in the environment that ``build`` owns."""
+    python = session.cache_dir.parent / "build" / "bin" / "python"
+    session.run(str(python), "-m", "ci", *command, external=True)
+
+
+def series_option(posargs: list[str]) -> list[str]:
+    """The series among the options behind ``--``, which are meant for the session that was asked for."""
+    for at, word in enumerate(posargs):
+        if word == "--series":
+            return posargs[at : at + 2]
+        if word.startswith("--series="):
+            return [word]
+    return []
