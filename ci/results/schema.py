@@ -25,8 +25,8 @@ def records_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "One line of a forkproof results or baseline file",
         "description": (
-            "A results file is one `run` line and then `record` lines; a baseline file is one `baseline` line "
-            "and then `record` lines with an acceptance. Each pair of case and metric stands once. Texts are "
+            "A results file is one `run` line, then `record` lines; a baseline file is one `baseline` line "
+            "and `record` lines with an acceptance. Each pair of case and metric stands once. Texts are "
             "UTF-8, keys stand once, numbers are finite and integers fit into 64 bits."
         ),
         "anyOf": list(references),

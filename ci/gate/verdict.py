@@ -1,0 +1,51 @@
+"""The closed set of verdicts, and how several become one verdict and one exit code."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from ci.errors import ExitCode
+
+
+class Verdict(enum.Enum):
+    """What a comparison says, the worst first: the order in which rows are shown."""
+
+    REGRESSED = "regressed"
+    """Worse than the baseline allows."""
+    INVALID = "invalid"
+    """There is a result, but it cannot be compared or trusted."""
+    MISSING = "missing"
+    """Planned or accepted, but not measured."""
+    INCONCLUSIVE = "inconclusive"
+    """Measured, but not often enough to tell."""
+    NEW = "new"
+    """Measured, but never accepted."""
+    IMPROVED = "improved"
+    """Better than the baseline by more than its margin; asks for a refresh."""
+    PASS = "pass"  # noqa: S105 - the word of the verdict
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return the code that this verdict alone leads to."""
+        if self in (Verdict.PASS, Verdict.IMPROVED):
+            return ExitCode.PASS
+        return ExitCode.REGRESSED if self is Verdict.REGRESSED else ExitCode.NO_VERDICT
+
+    @property
+    def rank(self) -> int:
+        """Return the place in the order worst first."""
+        return list(Verdict).index(self)
+
+
+def overall(verdicts: Iterable[Verdict], control_failed: bool) -> tuple[Verdict, ExitCode]:
+    """Join verdicts: a failed control before everything, then the worst; none at all is invalid."""
+    worst = min(verdicts, key=lambda verdict: verdict.rank, default=Verdict.INVALID)
+    if control_failed:
+        return Verdict.INVALID, ExitCode.CONTROL_FAILED
+    return worst, worst.exit_code
+
+
+def last_line(verdict: Verdict, detail: str, code: ExitCode) -> str:
+    """Return the last line that every command with a verdict prints."""
+    return f"verdict: {verdict.value} - {detail} (exit {int(code)})"
