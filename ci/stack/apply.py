@@ -184,7 +184,7 @@ def _place(
     if isinstance(chosen, Tie):
         raise AmbiguousHunkError(
             patch.name,
-            f"stated at line {hunk.stated + 1}, fits both at line {chosen.first + 1} and at {chosen.second + 1}",
+            f"stated at line {hunk.stated + 1}, fits at {chosen.first + 1} and at {chosen.second + 1}",
             file=path,
             hunk=hunk.number,
             line=hunk.line,
