@@ -119,7 +119,9 @@ def install_locked(session: nox.Session, *locks: str, announce: bool = False) ->
         return
     stamp.unlink(missing_ok=True)
     if announce:
-        session.run("python", "-m", "ci.stack.downloads", *map(str, paths))
+        session.run(
+            "python", "-m", "ci.stack.downloads", *(word for path in paths for word in ("-r", str(path)))
+        )
     for path in paths:
         # torch alone has no hash: see locks/torch.txt.
         hashes = [] if path.name == "torch.txt" else ["--require-hashes"]

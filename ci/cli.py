@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ci.errors import ExitCode, GateError, UsageError
 
@@ -51,7 +51,13 @@ exit codes:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors end like every other error of the gate."""
+    """A parser whose errors end like every other error of the gate.
+
+    Options are not abbreviated: what the gate does not know may be meant for pytest.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - argparse's own arguments
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of leaving the process."""

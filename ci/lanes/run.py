@@ -96,6 +96,11 @@ def default_workers(lane: str) -> int:
     return (os.cpu_count() or 1) if lane == CPU_LANE else 1
 
 
+def import_path(job: SuiteJob) -> list[Path]:
+    """Where the suite imports from: the arm first, then the gate, then the suites' helpers."""
+    return [job.arm_root, ROOT, SUITES_DIR, SUITES_DIR / job.suite]
+
+
 def suite_environment(job: SuiteJob, base: Mapping[str, str], scratch: Path) -> dict[str, str]:
     """The environment of the suite's process: the caller's, less what would change a result.
 
@@ -106,7 +111,7 @@ def suite_environment(job: SuiteJob, base: Mapping[str, str], scratch: Path) -> 
     """
     env = {name: value for name, value in base.items() if not name.startswith(SCRUBBED)}
     env |= {
-        "PYTHONPATH": os.pathsep.join([str(job.arm_root), str(ROOT)]),
+        "PYTHONPATH": os.pathsep.join(map(str, import_path(job))),
         # Arms share unchanged files and are hashed: no run may leave bytecode in them.
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
