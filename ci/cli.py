@@ -20,9 +20,10 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from ci.commands import stack
 from ci.errors import ExitCode, GateError, UsageError
 
-COMMANDS: tuple[ModuleType, ...] = ()
+COMMANDS: tuple[ModuleType, ...] = (stack,)
 """Every command, in the order ``--help`` lists them."""
 
 INTERRUPTED = 130
