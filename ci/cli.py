@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ci.commands import stack
+from ci.commands import accept, diff, stack, verdict
 from ci.errors import ExitCode, GateError, UsageError
 
-COMMANDS: tuple[ModuleType, ...] = (stack,)
+COMMANDS: tuple[ModuleType, ...] = (stack, diff, accept, verdict)
 """Every command, in the order ``--help`` lists them."""
 
 INTERRUPTED = 130

@@ -15,11 +15,10 @@ from ci.gate.tests_seen import rows_of_tests, warnings_of_tests
 from ci.gate.values import judge
 from ci.gate.verdict import Verdict
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem, SuiteFiles
-from ci.results.records import BaselineHead, BaselineRecord, Record, RunHead, Scalar
+from ci.results.records import BaselineHead, BaselineRecord, Record, RunHead
 
 LANE = "lane"
 """The condition that matters to every metric."""
-_ABSENT = object()
 
 
 def compare_suite(plan: Plan, policy: Policy, files: SuiteFiles, now: datetime) -> SuiteVerdict:
@@ -215,21 +214,20 @@ class _Comparison:
 
 
 def differing_condition(rule: Rule, run: RunHead, accepted: BaselineHead) -> str | None:
-    """Return what differs among the conditions that matter to ``rule``, or None."""
+    """Return what differs among the conditions that matter to ``rule``, or None.
+
+    A condition that either side could not read matches nothing, not even another unread one.
+    """
     if run.lane != accepted.lane:
         return f"lane differs: accepted on {accepted.lane}, measured on {run.lane}"
     for name in rule.conditions:
-        before, after = _get(accepted.conditions, name), _get(run.conditions, name)
-        if before is _ABSENT or after is _ABSENT:
-            where = "the baseline" if before is _ABSENT else "the run"
-            return f"condition {name} matters here, but {where} does not record it"
+        before, after = accepted.conditions.get(name), run.conditions.get(name)
+        if before is None or after is None:
+            where = "the baseline" if before is None else "the run"
+            return f"condition {name} matters here, but {where} does not know it"
         if type(before) is not type(after) or before != after:
             return f"condition {name} differs: accepted under {before!r}, measured under {after!r}"
     return None
-
-
-def _get(conditions: dict[str, Scalar], name: str) -> object:
-    return conditions.get(name, _ABSENT)
 
 
 def _summary(files: SuiteFiles, planned: tuple[PlannedMetric, ...], rows: tuple[Row, ...]) -> SuiteVerdict:

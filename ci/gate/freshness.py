@@ -15,7 +15,7 @@ FUTURE_SLACK = timedelta(minutes=5)
 
 def freshness_problems(files: SuiteFiles, now: datetime) -> tuple[FileProblem, ...]:
     """Return a problem for each file that is stale or belongs to another run, lane or suite."""
-    remedy = f"run it again: python -m ci run {files.suite} --lane {files.lane}"
+    remedy = f"python -m ci run {files.suite} --lane {files.lane}"
     if files.run is None:
         return ()
     problems: list[FileProblem] = []

@@ -14,7 +14,7 @@ MAX_WHY_CHARS = 400
 def rows_of_tests(lane: str, suite: str, junit: JUnitReport) -> tuple[Row, ...]:
     """Return a row for each red test, and one if the report itself cannot be trusted."""
     rows = [_row(lane, suite, case) for case in junit.cases if case.state.red]
-    remedy = f"run it again: python -m ci run {suite} --lane {lane}"
+    remedy = f"python -m ci run {suite} --lane {lane}"
     if not junit.complete:
         rows.append(_file_row(lane, suite, "is cut off or damaged: later tests are unread", remedy))
     if not junit.executed:

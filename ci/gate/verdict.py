@@ -46,6 +46,11 @@ def overall(verdicts: Iterable[Verdict], control_failed: bool) -> tuple[Verdict,
     return worst, worst.exit_code
 
 
+def verdict_word(verdict: Verdict, code: ExitCode) -> str:
+    """Return the word that a reader sees: the verdict's, unless a control failed."""
+    return "control failed" if code is ExitCode.CONTROL_FAILED else verdict.value
+
+
 def last_line(verdict: Verdict, detail: str, code: ExitCode) -> str:
     """Return the last line that every command with a verdict prints."""
-    return f"verdict: {verdict.value} - {detail} (exit {int(code)})"
+    return f"verdict: {verdict_word(verdict, code)} - {detail} (exit {int(code)})"

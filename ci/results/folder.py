@@ -72,7 +72,7 @@ class SuiteFiles:
 def read_suite_files(run_dir: Path, baseline_path: Path, lane: str, suite: str) -> SuiteFiles:
     """Read what the run and the baseline of ``suite`` on ``lane`` say; never raises for their content."""
     problems: list[FileProblem] = []
-    remedy = f"run it: python -m ci run {suite} --lane {lane}"
+    remedy = f"python -m ci run {suite} --lane {lane}"
     if not run_dir.is_dir():
         problems.append(FileProblem("run folder", True, f"{run_dir}: the suite has not run", remedy))
         run, results, junit = None, None, None

@@ -1,0 +1,126 @@
+"""``python -m ci accept``: take results over as baselines, so that the git diff is the review."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ci.commands import review
+from ci.errors import ExitCode, UsageError
+from ci.gate.acceptance import Accepted, AcceptError, accept_suite
+from ci.report.words import plain, show_value
+from ci.results.jsonl import write_baseline
+from ci.results.records import Acceptance
+
+MAX_REASON_CHARS = 500
+EXAMPLES = """\
+examples:
+  python -m ci accept --why "first run on the new pin"
+  python -m ci accept --suite property --case 'grid*' --why "grid extended"
+  git diff baselines/                                what was accepted
+"""
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "accept",
+        help="take results over as baselines",
+        description="Write the results on disk into baselines/LANE/SUITE.jsonl. Values that still pass keep "
+        "who accepted them and why; the others get this acceptance. Runs that cannot be trusted are refused.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--why", required=True, help="the reason, stored with every value that changes")
+    parser.add_argument("--by", help="who accepts (default: git config user.name)")
+    parser.add_argument("--lane", action="append", help="only this lane; may be given several times")
+    parser.add_argument("--suite", action="append", help="only this suite; may be given several times")
+    parser.add_argument("--case", default="*", help="only cases that match; * and ? are wildcards")
+    parser.add_argument("--runs", type=Path, default=None, help="folder of the runs (default: out/runs)")
+    parser.add_argument("--baselines", type=Path, help="default: baselines")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Accept all chosen suites or none, and say what changed."""
+    acceptance = Acceptance(
+        date=datetime.now(UTC).date().isoformat(),
+        by=_one_line("--by", args.by or _git_user()),
+        why=_one_line("--why", args.why),
+    )
+    rules = review.load_rules(args.baselines or review.default_baselines())
+    runs = args.runs or review.default_runs()
+    chosen = _chosen(rules, runs, args.lane, args.suite)
+    accepted = []
+    for lane, suite in chosen:
+        files, verdict = review.review_suite(rules, runs / lane / suite, lane, suite)
+        accepted.append((lane, suite, accept_suite(files, verdict, rules.policy, args.case, acceptance)))
+    for lane, suite, one in accepted:
+        if one.changes:
+            write_baseline(rules.baseline_path(lane, suite), one.baseline.head, one.baseline.records)
+        review.say(_describe(lane, suite, one))
+    changed = sum(len(one.changes) for _, _, one in accepted)
+    end = (
+        f"{changed} values changed; review them with: git diff {rules.folder}"
+        if changed
+        else "nothing changed"
+    )
+    review.say(f"accepted: {end}\n")
+    return ExitCode.PASS
+
+
+def _chosen(
+    rules: review.Rules, runs: Path, lanes: list[str] | None, suites: list[str] | None
+) -> list[tuple[str, str]]:
+    """Return the suites to accept: those asked for, else those that have run."""
+    chosen = []
+    for lane in review.chosen_lanes(rules, runs, lanes):
+        known = review.suites_of(rules, runs, lane)
+        present = set(review.subfolders(runs / lane))
+        for suite in suites or ():
+            if suite not in known:
+                raise UsageError(
+                    f"suite {suite!r} is not known on lane {lane}", remedy=f"one of: {', '.join(known)}"
+                )
+        if not suites:
+            for suite in known:
+                if suite not in present:
+                    review.say(f"{lane}/{suite}: has not run, stays as it is\n")
+        chosen += [(lane, suite) for suite in known if suite in (suites or present)]
+    if not chosen:
+        raise AcceptError(
+            "there is no run to accept", remedy="run a suite first: python -m ci run property pool"
+        )
+    return chosen
+
+
+def _describe(lane: str, suite: str, accepted: Accepted) -> str:
+    lines = [f"{lane}/{suite}: {len(accepted.changes)} changed, {accepted.kept} kept"]
+    lines += [
+        f"  {change.step.value:8} {plain(change.case)} {plain(change.metric)}: "
+        f"{show_value(change.before)} -> {show_value(change.after)}"
+        for change in accepted.changes
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(option: str, text: str) -> str:
+    text = text.strip()
+    if not text or len(text) > MAX_REASON_CHARS or not text.isprintable():
+        raise UsageError(
+            f"{option} must be one line of 1 to {MAX_REASON_CHARS} printable characters",
+            remedy=f'{option} "new pin"' if option == "--why" else f'{option} "Your Name"',
+        )
+    return text
+
+
+def _git_user() -> str:
+    try:
+        done = subprocess.run(
+            ["git", "config", "user.name"], capture_output=True, text=True, check=False, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
