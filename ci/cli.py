@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ci.commands import accept, diff, stack, verdict
+from ci.commands import accept, diff, gate, run, stack, verdict
 from ci.errors import ExitCode, GateError, UsageError
 
-COMMANDS: tuple[ModuleType, ...] = (stack, diff, accept, verdict)
+COMMANDS: tuple[ModuleType, ...] = (gate, run, stack, diff, accept, verdict)
 """Every command, in the order ``--help`` lists them."""
 
 INTERRUPTED = 130
@@ -122,8 +122,8 @@ def main(argv: Sequence[str], commands: Sequence[ModuleType] = COMMANDS) -> int:
     """Run one command and return the exit code of the process."""
     try:
         args = parse(argv, commands)
-        run: Callable[[argparse.Namespace], ExitCode] = args.func
-        code = int(run(args))
+        func: Callable[[argparse.Namespace], ExitCode] = args.func
+        code = int(func(args))
         sys.stdout.flush()
     except GateError as error:
         report_error(error)

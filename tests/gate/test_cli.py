@@ -125,7 +125,12 @@ def test_every_command_shows_examples() -> None:
 def test_the_examples_of_help_are_understood() -> None:
     """Every example line of every help text parses."""
     texts = [cli.EPILOG, *(parser.epilog or "" for parser in _parsers().values())]
-    lines = [line.strip() for text in texts for line in text.splitlines() if "python -m ci " in line]
+    lines = [
+        line.strip()
+        for text in texts
+        for line in text.splitlines()
+        if line.strip().startswith("python -m ci ")
+    ]
     for line in lines:
         words = line.partition("python -m ci ")[2].split("  ")[0]
         cli.parse(shlex.split(words, comments=True))

@@ -1,0 +1,168 @@
+"""``python -m ci run``: run suites against an arm and judge what came out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from ci.commands import review
+from ci.commands.stack import ConsoleProgress
+from ci.commands.verdict import conclude_all
+from ci.errors import ExitCode, UsageError
+from ci.gate.plan import Plan
+from ci.lanes.conditions import CPU_LANE, detect_lane
+from ci.lanes.run import SuiteJob, check_environment, check_suite, default_workers, run_suite
+from ci.results.jsonl import is_slug
+from ci.results.records import Subject
+from ci.stack.arms import Arm, find_arm
+from ci.stack.manifest import ArmManifest
+from ci.stack.record import Flavour
+
+DEFAULT_ARM = "patched"
+
+EPILOG = """\
+examples:
+  python -m ci run property                     against the whole series
+  python -m ci run property pool -n 4           two suites, four workers each
+  python -m ci run property --arm mq3d          against the first patch only: goes red
+  python -m ci run property --mutate seq-rows   an option of the suite's own; what stands
+  python -m ci run property -- -k grid -x       after -- goes to pytest as it is
+"""
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "run",
+        help="run suites against an arm and judge what came out",
+        description="Run suites against an arm; every suite gets its verdict against the baseline.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("suites", nargs="+", metavar="SUITE", help="suites: folders of tests/")
+    add_options(parser)
+    parser.set_defaults(func=run, takes_rest=True)
+
+
+def add_options(parser: argparse.ArgumentParser, lane: str | None = None) -> None:
+    """Add the options of every command that runs suites; ``lane`` is the one it takes without being asked."""
+    parser.add_argument("--arm", default=DEFAULT_ARM, help="the arm to run against (default: %(default)s)")
+    usual = lane or "this machine's, or cpu for a suite planned only there"
+    parser.add_argument("--lane", default=lane, help=f"the lane (default: {usual})")
+    parser.add_argument("-n", "--workers", type=int, metavar="N", help="pytest workers (default: by lane)")
+    parser.add_argument(
+        "--series", type=Path, metavar="DIR", help="a series other than patches/ (or FORKPROOF_SERIES)"
+    )
+    parser.add_argument(
+        "--flag",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an environment variable for the suite; it is recorded as part of the subject",
+    )
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Run each suite, then judge each; a red suite does not keep the others from running."""
+    plan = review.load_rules(review.default_baselines()).plan
+    suites = choose_lanes(args.suites, args.lane, plan)
+    run_suites(args, suites)
+    return conclude_all([run_folder(suite, lane) for suite, lane in suites])
+
+
+def choose_lanes(suites: Sequence[str], asked: str | None, plan: Plan) -> list[tuple[str, str]]:
+    """The lane of each suite, once per suite: the one asked for, else the best that this machine can do.
+
+    A suite that is planned for the machine's GPU runs there; one that is planned
+    only for the CPU runs there on every machine.
+
+    Raises:
+        UsageError: the lane asked for cannot be a lane's name.
+    """
+    if asked is not None and not is_slug(asked):
+        raise UsageError(f"--lane {asked!r}: a lane is named with a-z, 0-9, '.', '_' and '-'")
+    machine = asked or detect_lane()
+    chosen = []
+    for suite in dict.fromkeys(suites):
+        cpu_only = plan.metrics(CPU_LANE, suite) and not plan.metrics(machine, suite)
+        chosen.append((suite, CPU_LANE if cpu_only and asked is None else machine))
+    return chosen
+
+
+def run_suites(args: argparse.Namespace, suites: Sequence[tuple[str, str]]) -> None:
+    """Run suites, each on its lane, one after the other; nothing is judged yet, and none stops the next."""
+    for suite, _ in suites:
+        check_suite(suite)
+    flags = parse_flags(args.flag)
+    check_environment()
+    arms = find_arms(args.arm, args.series, {flavour_on(lane) for _, lane in suites})
+    for suite, lane in suites:
+        arm = arms[flavour_on(lane)]
+        job = job_for(suite, lane, arm, flags, args.workers, args.rest)
+        print(f"== {suite} on {lane}, arm {arm.name} ({arm.manifest.series_hash[:12]})", flush=True)
+        status = run_suite(job)
+        if status not in (0, 1):
+            print(
+                f"== {suite}: pytest ended with status {status}; see {job.run_dir / 'console.log'}",
+                flush=True,
+            )
+
+
+def find_arms(name: str, series: Path | None, flavours: set[Flavour]) -> dict[Flavour, Arm]:
+    """The arm in each flavour that is needed, built where it is not in the cache."""
+    with ConsoleProgress(Console(stderr=True)) as progress:
+        return {flavour: find_arm(name, series, flavour=flavour, progress=progress) for flavour in flavours}
+
+
+def flavour_on(lane: str) -> Flavour:
+    """How much of the wheel a lane needs: its Python files, or all of it where kernels are compiled."""
+    return Flavour.LEAN if lane == CPU_LANE else Flavour.FULL
+
+
+def job_for(
+    suite: str, lane: str, arm: Arm, flags: dict[str, str], workers: int | None, rest: Sequence[str]
+) -> SuiteJob:
+    """The job of one suite against a built arm."""
+    return SuiteJob(
+        suite=suite,
+        lane=lane,
+        run_dir=run_folder(suite, lane).resolve(),
+        arm_root=arm.root,
+        subject=Subject(arm.name, arm.manifest.series_hash, flags),
+        vllm=arm.manifest.vllm,
+        provenance=provenance(arm.manifest),
+        workers=default_workers(lane) if workers is None else workers,
+        pytest_args=tuple(rest),
+    )
+
+
+def run_folder(suite: str, lane: str) -> Path:
+    """Where the last run of a suite on a lane is."""
+    return review.default_runs() / lane / suite
+
+
+def provenance(manifest: ArmManifest) -> dict[str, str]:
+    """What the results were measured on: hashes of the wheel, the patches and every file that differs."""
+    named = {"wheel": manifest.wheel_sha256, "flavour": manifest.flavour}
+    named |= {f"patch:{patch.name}": patch.hunk_hash for patch in manifest.patches}
+    return named | {f"file:{path}": pair.patched or "removed" for path, pair in manifest.files.items()}
+
+
+def parse_flags(given: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` options as a mapping.
+
+    Raises:
+        UsageError: an option without a name or ``=``, or two for one name.
+    """
+    flags: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--flag {text!r} is not NAME=VALUE", remedy="--flag VLLM_INT4_MQ_3D=1")
+        if name in flags:
+            raise UsageError(f"--flag {name} is given twice")
+        flags[name] = value
+    return flags

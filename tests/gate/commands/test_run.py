@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ci import cli
+from ci.commands import run
+from ci.commands.run import choose_lanes, parse_flags, provenance
+from ci.errors import ExitCode, UsageError
+from ci.gate.plan import Plan, PlannedMetric
+from ci.lanes.run import SuiteJob
+from ci.stack.arms import Arm
+from ci.stack.manifest import ArmManifest, FilePair, PatchEntry
+
+METRIC = (PlannedMetric("grid", "violations", False),)
+PLAN = Plan(
+    Path("plan.toml"),
+    {("cpu", "property"): METRIC, ("cpu", "oracle"): METRIC, ("rtx3090", "oracle"): METRIC},
+)
+MANIFEST = ArmManifest(
+    schema=1,
+    arm="mq3d",
+    vllm="0.27.1",
+    wheel_sha256="aa",
+    flavour="lean",
+    series_hash="bb" * 32,
+    patches=[PatchEntry("one.patch", "cc", "dd")],
+    files={"vllm/envs.py": FilePair("11", "22"), "vllm/old.py": FilePair("33", None)},
+    offsets=[],
+)
+
+
+@pytest.mark.parametrize(
+    ("machine", "lanes"),
+    [
+        ("cpu", [("property", "cpu"), ("oracle", "cpu"), ("unplanned", "cpu")]),
+        ("rtx3090", [("property", "cpu"), ("oracle", "rtx3090"), ("unplanned", "rtx3090")]),
+        ("a100", [("property", "cpu"), ("oracle", "cpu"), ("unplanned", "a100")]),
+    ],
+)
+def test_a_suite_runs_where_it_is_planned(
+    machine: str, lanes: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suite planned only for the CPU runs there on every machine; others take the machine's lane."""
+    monkeypatch.setattr(run, "detect_lane", lambda: machine)
+    assert choose_lanes([suite for suite, _ in lanes] * 2, None, PLAN) == lanes
+
+
+def test_the_lane_asked_for_is_taken() -> None:
+    """`--lane` decides alone, planned or not, but only with a name that can be part of a path."""
+    assert choose_lanes(["property"], "h200", PLAN) == [("property", "h200")]
+    for name in ("../cpu", "", "CPU"):
+        with pytest.raises(UsageError, match="--lane"):
+            choose_lanes(["property"], name, PLAN)
+
+
+def test_flags_are_read_as_they_will_be_set() -> None:
+    """The value may hold equal signs or nothing; a flag without `=` or given twice is an error."""
+    assert parse_flags(["VLLM_INT4_MQ_3D=1", "A=b=c", "EMPTY="]) == {
+        "VLLM_INT4_MQ_3D": "1",
+        "A": "b=c",
+        "EMPTY": "",
+    }
+    for bad in (["VLLM_INT4_MQ_3D"], ["=1"], ["A B=1"], ["A=1", "A=2"]):
+        with pytest.raises(UsageError, match="--flag"):
+            parse_flags(bad)
+
+
+def test_provenance_names_all_that_makes_the_arm() -> None:
+    """Wheel, flavour, each patch and each file that differs from stock are named, removed files too."""
+    assert provenance(MANIFEST) == {
+        "wheel": "aa",
+        "flavour": "lean",
+        "patch:one.patch": "cc",
+        "file:vllm/envs.py": "22",
+        "file:vllm/old.py": "removed",
+    }
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SuiteJob]:
+    """The jobs that were started, with arms, pytest and judging replaced."""
+    jobs: list[SuiteJob] = []
+
+    def find_arm(name: str, *_: Any, **__: Any) -> Arm:
+        return Arm(name, tmp_path / name, MANIFEST)
+
+    def conclude_all(folders: list[Path], *_: Path) -> ExitCode:
+        print("judged", *(folder.name for folder in folders))
+        return ExitCode.NO_VERDICT
+
+    def run_suite(job: SuiteJob) -> int:
+        jobs.append(job)
+        return 4 if job.suite == "property" else 0
+
+    monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path / "out"))
+    monkeypatch.setattr(run.review, "load_rules", lambda folder: SimpleNamespace(plan=PLAN))
+    monkeypatch.setattr(run, "check_suite", lambda name: None)
+    monkeypatch.setattr(run, "check_environment", lambda: None)
+    monkeypatch.setattr(run, "find_arm", find_arm)
+    monkeypatch.setattr(run, "run_suite", run_suite)
+    monkeypatch.setattr(run, "conclude_all", conclude_all)
+    return jobs
+
+
+def test_a_suite_that_dies_keeps_no_other_from_running(
+    started: list[SuiteJob], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second suite runs after the first broke, and both are judged together at the end."""
+    line = "run property oracle --lane cpu --arm mq3d -n 3 --flag VLLM_INT4_MQ_3D=1 --mutate seq-rows"
+    assert cli.main(line.split(), [run]) == 2
+    assert [job.suite for job in started] == ["property", "oracle"]
+    assert all(job.workers == 3 and job.pytest_args == ("--mutate", "seq-rows") for job in started)
+    assert all(job.subject.flags == {"VLLM_INT4_MQ_3D": "1"} and job.subject.arm == "mq3d" for job in started)
+    assert [job.run_dir.parts[-3:] for job in started] == [
+        ("runs", "cpu", "property"),
+        ("runs", "cpu", "oracle"),
+    ]
+    assert capsys.readouterr().out.splitlines()[-1] == "judged property oracle"
+
+
+def test_the_head_of_a_run_tells_the_arm(started: list[SuiteJob]) -> None:
+    """Series hash and provenance of the job are those of the arm's manifest."""
+    args = argparse.Namespace(arm="mq3d", series=None, flag=[], workers=None, rest=[])
+    run.run_suites(args, [("oracle", "h200")])
+    assert started[0].subject.series_hash == MANIFEST.series_hash
+    assert started[0].provenance == provenance(MANIFEST)
+    assert started[0].workers == 1
