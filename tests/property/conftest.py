@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from vectors import Configuration, nearest_capture_size
-
-Rows = Callable[[Configuration], int]
-
-MUTATIONS: dict[str, Rows] = {
-    "seq-rows": lambda configuration: configuration.seq_threshold,
-    "snapped-rows": lambda configuration: nearest_capture_size(configuration.seq_threshold),
-}
-"""Sequence-unit sizing: as allocated without CUDA graphs, and as replaced by the nearest capture size."""
-
+from mutations import MUTATIONS, Rows
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

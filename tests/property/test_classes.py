@@ -9,7 +9,7 @@ import pytest
 from armlib.builder import make_builder
 from armlib.config import vllm_config
 from armlib.production import owner_of, production
-from conftest import MUTATIONS, Rows
+from mutations import MUTATIONS, Rows
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from plan_access import LAUNCH_GRID_2D, planned_capacity

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from armlib.production import owner_of
-from conftest import MUTATIONS, Rows
+from mutations import MUTATIONS, Rows
 from plan_access import check_cap_is_heard, planned_capacity
 from vectors import SEED, grid, vectors
 
