@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import tomllib
 from functools import lru_cache
@@ -49,12 +50,8 @@ def place(path: Path, line: int | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = (".*" if part == "*" else "." if part == "?" else re.escape(part) for part in _split(pattern))
-    return re.compile("".join(parts), re.DOTALL)
-
-
-def _split(pattern: str) -> list[str]:
-    return re.split(r"([*?])", re.sub(r"\*+", "*", pattern))
+    # fnmatch's translation stays linear however many stars there are.
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 
 
 def matches(pattern: str, name: str) -> bool:

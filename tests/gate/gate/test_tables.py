@@ -1,0 +1,41 @@
+"""TOML mistakes have a line; patterns know two wildcards only."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci.gate.tables import matches, table_line
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("*", "anything/at all\n", True),
+        ("grid", "grid", True),
+        ("grid", "grid2", False),
+        ("gr?d", "grid", True),
+        ("gr?d", "grd", False),
+        ("units-[16,1]", "units-[16,1]", True),
+        ("units-[16,1]", "units-1", False),
+        ("units-*", "units-[16,1]", True),
+        ("*-rows", "control-seq-rows", True),
+        ("*-rows", "control-seq-rows-more", False),
+        ("a.c", "abc", False),
+        ("GRID", "grid", False),
+        ("**", "", True),
+    ],
+)
+def test_patterns(pattern: str, name: str, expected: bool) -> None:
+    """Only * and ? are special; brackets and dots stand for themselves; the whole name must fit."""
+    assert matches(pattern, name) is expected
+
+
+def test_many_stars_are_no_trap() -> None:
+    """A pattern of many stars against a long name ends at once."""
+    assert not matches("*a" * 8 + "b", "a" * 60)
+
+
+def test_lines_of_tables() -> None:
+    """The n-th table of a name is found, comments and other tables aside."""
+    text = "schema = 1\n[[rule]]\n# [[rule]]\n[[other]]\n  [[ rule ]] # second\n"
+    assert [table_line(text, "rule", index) for index in range(3)] == [2, 5, None]

@@ -1,0 +1,69 @@
+"""Red tests become rows; what only casts doubt becomes a warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.gate.tests_seen import rows_of_tests, warnings_of_tests
+from ci.gate.verdict import Verdict
+from ci.results.junit import JUnitReport, parse_junit
+
+
+def _report(body: str, rest: str = '<testcase name="ok" time="0.1"/></testsuite>') -> JUnitReport:
+    return parse_junit(
+        Path("junit.xml"), f'<testsuite><testcase name="a" time="0.1">{body}</testcase>{rest}'.encode()
+    )
+
+
+CASES = {
+    "failed": ('<failure message="no"/>', Verdict.REGRESSED, "no"),
+    "xpassed": ('<failure message="[XPASS(strict)] known"/>', Verdict.REGRESSED, "[XPASS(strict)] known"),
+    "error": ('<error message="fixture"/>', Verdict.INVALID, "fixture"),
+    "failure-and-error": ('<failure message="no"/><error/>', Verdict.REGRESSED, "no"),
+    "silent": ("<failure/>", Verdict.REGRESSED, "the test failed without a message"),
+    "crashed": (
+        "<error>worker 'gw1' crashed while running</error>",
+        Verdict.INVALID,
+        "worker gw1 died under the test",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_red_tests(name: str) -> None:
+    """A refuted claim is a regression; an error or a crash is no verdict; each says why."""
+    body, verdict, why = CASES[name]
+    (row,) = rows_of_tests("cpu", "property", _report(body))
+    assert row.verdict is verdict
+    assert row.why.startswith(why)
+
+
+@pytest.mark.parametrize("body", ["", "<skipped/>", '<skipped type="pytest.xfail"/>'])
+def test_tests_that_are_not_red(body: str) -> None:
+    """Passed, skipped and expected failures give no row."""
+    assert rows_of_tests("cpu", "property", _report(body)) == ()
+
+
+def test_incomplete_report_is_invalid() -> None:
+    """A report that breaks off is no proof that the rest passed."""
+    (row,) = rows_of_tests("cpu", "property", _report("", "<testcase name='b'"))
+    assert row.verdict is Verdict.INVALID
+    assert "cut off" in row.why
+
+
+def test_nothing_executed_is_invalid() -> None:
+    """A suite of skipped tests only is no pass."""
+    (row,) = rows_of_tests("cpu", "property", _report("<skipped/>", "</testsuite>"))
+    assert row.verdict is Verdict.INVALID
+    assert "no test was executed (1 skipped)" in row.why
+
+
+def test_warnings() -> None:
+    """Repairs, flaky and skipped tests are named."""
+    report = _report("<flakyFailure/>\x1b", '<testcase name="s" time="0"><skipped/></testcase></testsuite>')
+    text = "\n".join(warnings_of_tests(report))
+    assert "repaired: 1 characters" in text
+    assert "flaky: a" in text
+    assert "1 of 2 tests skipped" in text
