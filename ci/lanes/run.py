@@ -129,6 +129,8 @@ def suite_environment(job: SuiteJob, base: Mapping[str, str], scratch: Path) -> 
     if job.lane == CPU_LANE:
         # An empty list of devices keeps vLLM's Triton import alive on a machine without a driver.
         env |= {"CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "1"}
+        # Workers that each start a thread per core only get in each other's way.
+        env["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // max(1, job.workers)))
     return env | dict(job.subject.flags)
 
 

@@ -125,13 +125,8 @@ def test_every_command_shows_examples() -> None:
 def test_the_examples_of_help_are_understood() -> None:
     """Every example line of every help text parses."""
     texts = [cli.EPILOG, *(parser.epilog or "" for parser in _parsers().values())]
-    lines = [
-        line.strip()
-        for text in texts
-        for line in text.splitlines()
-        if line.strip().startswith("python -m ci ")
-    ]
-    for line in lines:
+    shown = [line.strip() for text in texts for line in text.splitlines()]
+    for line in (line for line in shown if line.startswith("python -m ci ")):
         words = line.partition("python -m ci ")[2].split("  ")[0]
         cli.parse(shlex.split(words, comments=True))
 

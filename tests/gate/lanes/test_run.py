@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,14 @@ def test_the_callers_settings_do_not_reach_the_suite(job: SuiteJob, tmp_path: Pa
     assert not {"VLLM_INT4_MQ_3D_DEBUG", "PYTEST_ADDOPTS"} & env.keys()
 
 
+def test_workers_share_the_cores(job: SuiteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU lane all workers together start as many threads as there are cores, and one each at least."""
+    monkeypatch.setattr("ci.lanes.run.os.cpu_count", lambda: 8)
+    for workers, threads in ((0, "8"), (1, "8"), (2, "4"), (3, "2"), (20, "1")):
+        env = suite_environment(replace(job, workers=workers), {}, tmp_path)
+        assert env["OMP_NUM_THREADS"] == threads
+
+
 def test_a_gpu_lane_keeps_its_devices(job: SuiteJob, tmp_path: Path) -> None:
     """Only the CPU lane hides the GPUs and interprets the kernels."""
     gpu = SuiteJob("tiny", "h200", job.run_dir, job.arm_root, job.subject, job.vllm)
@@ -125,7 +134,7 @@ def test_caches_are_private_to_a_run(job: SuiteJob, tmp_path: Path) -> None:
 
 def test_pytest_options_stand_behind_the_gates_own(job: SuiteJob) -> None:
     """An option given by hand wins over the gate's."""
-    command = run.suite_command(SuiteJob(**{**vars(job), "pytest_args": ("--mutate", "seq-rows")}))
+    command = run.suite_command(replace(job, pytest_args=("--mutate", "seq-rows")))
     assert command[:3] == [sys.executable, "-m", "pytest"]
     assert command[-2:] == ["--mutate", "seq-rows"]
 
