@@ -15,8 +15,8 @@ from ci.report import words
 
 MAX_ROWS = 200
 MAX_WARNINGS = 20
-DEFAULT_WIDTH = 120
-"""Columns where the output is no terminal."""
+DEFAULT_WIDTH = 160
+"""Columns where the output is no terminal: a row with its policy line fits, and logs scroll."""
 _STYLES = {
     "control failed": "bold red",
     "regressed": "bold red",

@@ -1,0 +1,130 @@
+"""Accepting writes what was measured, once, for all chosen suites or for none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ci.cli import main
+from ci.results.jsonl import read_baseline
+from tests.gate.samples import PLAN_TEXT, Sample
+
+BASELINE = Path("baselines/cpu/property.jsonl")
+
+
+def _accept(*more: str) -> int:
+    return main(["accept", "--runs", "out/runs", "--baselines", "baselines", "--by", "Bob", *more])
+
+
+def _diff() -> int:
+    return main(["diff", "--runs", "out/runs", "--baselines", "baselines"])
+
+
+def test_new_results_become_a_baseline_that_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """new -> accept -> pass, and accepting again leaves the file as it is."""
+    monkeypatch.chdir(Sample(has_baseline=False).write(tmp_path))
+    assert _diff() == 2
+    assert _accept("--why", "first run") == 0
+    assert _diff() == 0
+    first = BASELINE.read_bytes()
+    modified = BASELINE.stat().st_mtime_ns
+    assert _accept("--why", "again") == 0
+    assert (BASELINE.read_bytes(), BASELINE.stat().st_mtime_ns) == (first, modified)
+
+
+def test_a_rerun_without_change_is_a_no_op(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another run with the same numbers does not touch the file."""
+    monkeypatch.chdir(Sample().write(tmp_path))
+    before = BASELINE.read_bytes()
+    Sample(run="r2", head_run="r2", has_baseline=False).write(tmp_path)
+    assert _accept("--why", "rerun") == 0
+    assert BASELINE.read_bytes() == before
+    assert capsys.readouterr().out.splitlines()[-1] == "accepted: nothing changed"
+
+
+def test_change_is_printed_and_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The changed record carries who and why, and the output shows both values."""
+    sample = Sample()
+    sample.measure("grid", "violations", 3)
+    monkeypatch.chdir(sample.write(tmp_path))
+    assert _accept("--suite", "property", "--case", "gr?d", "--why", "grid extended") == 0
+    out = capsys.readouterr().out
+    assert "changed  grid violations: 0 vectors -> 3 vectors" in out
+    assert out.splitlines()[-1] == "accepted: 1 values changed; review them with: git diff baselines"
+    (changed,) = [one for one in read_baseline(BASELINE).records if one.accepted.by == "Bob"]
+    assert (changed.case, changed.value, changed.accepted.why) == ("grid", 3, "grid extended")
+    assert len(BASELINE.read_bytes().splitlines()) == 6
+
+
+def test_all_suites_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When one suite is refused, nothing is written for another."""
+    sample = Sample()
+    sample.measure("grid", "violations", 3)
+    monkeypatch.chdir(sample.write(tmp_path))
+    Path("baselines/plan.toml").write_text(
+        PLAN_TEXT + PLAN_TEXT.replace("schema = 1", "").replace("property", "zz")
+    )
+    shutil.copytree("out/runs/cpu/property", "out/runs/cpu/zz")
+    before = BASELINE.read_bytes()
+    assert _accept("--why", "x") == 2
+    assert BASELINE.read_bytes() == before
+    assert _accept("--why", "x", "--suite", "property") == 0
+    assert BASELINE.read_bytes() != before
+
+
+def test_suite_that_did_not_run_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without --suite only what has run is accepted, and the rest is named; asked for, it is refused."""
+    monkeypatch.chdir(Sample().write(tmp_path))
+    Path("baselines/plan.toml").write_text(
+        PLAN_TEXT + PLAN_TEXT.replace("schema = 1", "").replace("property", "zz")
+    )
+    assert _accept("--why", "x") == 0
+    assert "cpu/zz: has not run, stays as it is" in capsys.readouterr().out
+    assert _accept("--why", "x", "--suite", "zz") == 2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--why", " "),
+        ("--why", "two\nlines"),
+        ("--why", "x" * 501),
+        ("--why", "x", "--suite", "propert"),
+        ("--why", "x", "--lane", "h100"),
+        ("--why", "x", "--case", "nothing"),
+        (),
+    ],
+)
+def test_unusable_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]) -> None:
+    """A missing reason or a mistyped name is refused and writes nothing."""
+    sample = Sample()
+    sample.measure("grid", "violations", 3)
+    monkeypatch.chdir(sample.write(tmp_path))
+    before = BASELINE.read_bytes()
+    assert _accept(*more) == 2
+    assert BASELINE.read_bytes() == before
+
+
+def test_no_run_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing to accept is an error."""
+    monkeypatch.chdir(Sample().write(tmp_path))
+    shutil.rmtree("out")
+    assert _accept("--why", "x") == 2
+
+
+def test_name_comes_from_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --by the name that git knows is stored."""
+    monkeypatch.chdir(Sample(has_baseline=False).write(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.name")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "Grace H")
+    assert main(["accept", "--runs", "out/runs", "--baselines", "baselines", "--why", "x"]) == 0
+    assert {one.accepted.by for one in read_baseline(BASELINE).records} == {"Grace H"}

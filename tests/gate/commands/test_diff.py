@@ -1,0 +1,184 @@
+"""What is on disk decides the exit code: every damage to a green checkout is seen."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ci.cli import main
+from tests.gate.samples import PLAN_TEXT, Sample
+
+RUN = Path("out/runs/cpu/property")
+BASELINE = Path("baselines/cpu/property.jsonl")
+
+
+@pytest.fixture
+def green(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a run that passes, as the working directory."""
+    monkeypatch.chdir(Sample().write(tmp_path))
+    return tmp_path
+
+
+def _diff(*more: str) -> int:
+    return main(["diff", "--runs", "out/runs", "--baselines", "baselines", *more])
+
+
+def _last(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("green")
+def test_green(capsys: pytest.CaptureFixture[str]) -> None:
+    """The undamaged checkout passes."""
+    assert _diff() == 0
+    assert _last(capsys) == "verdict: pass - 5 checks in 1 suite on cpu (exit 0)"
+
+
+@pytest.mark.usefixtures("green")
+def test_edited_baseline_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """One edited number is exit 1, and one table row names everything."""
+    text = BASELINE.read_text()
+    BASELINE.write_text(text.replace('"metric":"violations","value":0', '"metric":"violations","value":7'))
+    assert text != BASELINE.read_text()
+    assert _diff() == 1
+    out = capsys.readouterr().out
+    (row,) = [line for line in out.splitlines() if "regressed" in line and "grid" in line]
+    cells = [cell.strip() for cell in row.strip("│").split("│")]
+    assert cells[:7] == ["regressed", "cpu", "property", "grid", "violations", "7 vectors", "0 vectors"]
+    assert cells[7] == "policy.toml: rule 2 */*/violations exact"
+    assert out.splitlines()[-1] == "verdict: regressed - 1 regressed of 5 checks in 1 suite on cpu (exit 1)"
+
+
+def _delete(path: Path) -> None:
+    path.unlink()
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def _cut_last_line(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+@pytest.mark.usefixtures("green")
+@pytest.mark.parametrize("name", ["records.jsonl", "junit.xml", "run.json"])
+@pytest.mark.parametrize("damage", [_delete, _empty, _truncate])
+def test_damaged_result_file(
+    name: str, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A deleted, emptied or truncated file of the run is exit 2, and the file is named."""
+    damage(RUN / name)
+    assert _diff() == 2
+    out = capsys.readouterr().out
+    assert name in out
+    assert out.splitlines()[-1].endswith("(exit 2)")
+
+
+@pytest.mark.usefixtures("green")
+def test_cleanly_cut_records() -> None:
+    """Records cut at a line end parse, and what is gone is missing."""
+    _cut_last_line(RUN / "records.jsonl")
+    assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+@pytest.mark.parametrize("damage", [_delete, _empty, _truncate, _cut_last_line])
+def test_damaged_baseline(damage: Callable[[Path], None]) -> None:
+    """A baseline that is gone, broken or shorter is exit 2, never 0."""
+    damage(BASELINE)
+    assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+def test_suite_that_did_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A planned suite without a run folder is missing."""
+    shutil.rmtree(RUN)
+    assert _diff() == 2
+    assert "python -m ci run property --lane cpu" in capsys.readouterr().out
+    shutil.rmtree("out")
+    assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+def test_second_planned_suite_is_missing() -> None:
+    """A green suite does not cover for a planned one that did not run."""
+    Path("baselines/plan.toml").write_text(
+        PLAN_TEXT + PLAN_TEXT.replace("schema = 1", "").replace("property", "pool")
+    )
+    assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+@pytest.mark.parametrize("place", ["out/runs/cpu/extra", "out/runs/gtx1080/property"])
+def test_unplanned_run_is_named(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of a suite or lane that is not planned is shown, and no pass."""
+    shutil.copytree(RUN, place)
+    assert _diff() == 2
+    assert place.rsplit("/", 1)[1] in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("green")
+def test_forgotten_baseline_is_named() -> None:
+    """A baseline of a suite that is neither planned nor run is missing its result."""
+    shutil.copy(BASELINE, "baselines/cpu/old.jsonl")
+    assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+def test_run_moved_to_another_suite() -> None:
+    """A green run copied over another suite's folder does not make that suite green."""
+    Path("baselines/plan.toml").write_text(
+        PLAN_TEXT + PLAN_TEXT.replace("schema = 1", "").replace("property", "pool")
+    )
+    shutil.copytree(RUN, "out/runs/cpu/pool")
+    shutil.copy(BASELINE, "baselines/cpu/pool.jsonl")
+    assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+@pytest.mark.parametrize("name", ["plan.toml", "policy.toml"])
+@pytest.mark.parametrize("damage", [_delete, _empty, lambda path: path.write_bytes(b"\xff")])
+def test_damaged_rules(name: str, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a usable plan and policy there is no verdict, and the file is named."""
+    damage(Path("baselines") / name)
+    assert _diff() == 2
+    assert name in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("green")
+def test_removed_policy_rule() -> None:
+    """A planned metric whose rule was removed is an error."""
+    path = Path("baselines/policy.toml")
+    path.write_text(path.read_text().replace("*/boot/bytes", "*/other/bytes"))
+    assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+def test_markdown_file() -> None:
+    """The Markdown report is written beside the console report and carries the same verdict."""
+    assert _diff("--markdown", "out/report/diff.md") == 0
+    text = Path("out/report/diff.md").read_text()
+    assert text.startswith("<!-- forkproof:verdict -->\n### ✅ pass\n")
+
+
+@pytest.mark.usefixtures("green")
+def test_unknown_lane() -> None:
+    """A mistyped lane is a usage error and no empty pass."""
+    assert _diff("--lane", "cpuu") == 2
+    assert _diff("--lane", "cpu") == 0
+
+
+def test_failed_control_is_exit_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A control that stayed green ends in 3."""
+    sample = Sample()
+    sample.measure("control-seq-rows", "red", False, "bool", control=True)
+    monkeypatch.chdir(sample.write(tmp_path))
+    assert _diff() == 3

@@ -1,0 +1,208 @@
+"""A run becomes a baseline only where it can be trusted, and only what changed changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci.gate.acceptance import Accepted, AcceptError, Step, accept_suite
+from ci.results.folder import RECORDS_FILE, FileProblem
+from ci.results.jsonl import encode
+from ci.results.records import Acceptance
+from tests.gate.samples import FIRST, JUNIT_TEXT, Sample, policy
+
+SECOND = Acceptance(date="2026-09-01", by="Bob", why="new pin")
+
+
+def _accept(sample: Sample, pattern: str = "*") -> Accepted:
+    return accept_suite(sample.files(), sample.verdict(), policy(sample.policy_text), pattern, SECOND)
+
+
+def _by_key(accepted: Accepted) -> dict[tuple[str, str], tuple[object, str]]:
+    return {(one.case, one.metric): (one.value, one.accepted.by) for one in accepted.baseline.records}
+
+
+def test_nothing_to_accept_is_a_no_op() -> None:
+    """A run that passes leaves the baseline byte for byte as it was."""
+    sample = Sample()
+    accepted = _accept(sample)
+    old = sample.files().baseline
+    assert old is not None
+    assert (accepted.changes, accepted.kept) == ((), 5)
+    assert encode(accepted.baseline.head, accepted.baseline.records) == encode(old.head, old.records)
+
+
+def test_first_baseline() -> None:
+    """Without a baseline every record is added under this acceptance and the run's conditions."""
+    accepted = _accept(Sample(has_baseline=False))
+    assert {change.step for change in accepted.changes} == {Step.ADDED}
+    assert len(accepted.baseline.records) == 5
+    assert {one.accepted for one in accepted.baseline.records} == {SECOND}
+    assert accepted.baseline.head.conditions == Sample().run_conditions
+    assert [one.case for one in accepted.baseline.records if one.control] == ["control-seq-rows"] * 2
+
+
+def test_changed_value_takes_the_new_acceptance_and_others_keep_theirs() -> None:
+    """Only the record that differs says Bob."""
+    sample = Sample()
+    sample.measure("grid", "violations", 3)
+    accepted = _accept(sample)
+    ((change),) = accepted.changes
+    assert (change.step, change.case, change.metric) == (Step.CHANGED, "grid", "violations")
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.value, change.after.value) == (0, 3)
+    values = _by_key(accepted)
+    assert values.pop(("grid", "violations")) == (3, "Bob")
+    assert {by for _, by in values.values()} == {FIRST.by}
+    assert accepted.kept == 4
+    assert accepted.baseline.head.subject == sample.run_head().subject
+
+
+def test_noise_within_the_margin_does_not_move_the_baseline() -> None:
+    """A value that passes keeps its old number, else a baseline could drift a margin at a time."""
+    sample = Sample()
+    sample.measure("boot", "step_ms", 10.1, "ms")
+    assert _accept(sample).changes == ()
+
+
+def test_improvement_is_taken() -> None:
+    """A value better by more than its margin replaces the old one."""
+    sample = Sample()
+    sample.measure("boot", "step_ms", 9.0, "ms")
+    assert _by_key(_accept(sample))["boot", "step_ms"] == (9.0, "Bob")
+
+
+def test_accepting_twice_changes_nothing_more() -> None:
+    """The same run accepted again is a no-op."""
+    sample = Sample()
+    sample.measure("grid", "violations", 3)
+    sample.accepted = {(one.case, one.metric): one for one in _accept(sample).baseline.records}
+    assert _accept(sample).changes == ()
+
+
+def test_pattern_chooses_cases() -> None:
+    """Only matching cases change; brackets in a pattern stand for themselves."""
+    sample = Sample()
+    sample.measure("grid", "violations", 3)
+    sample.measure("boot", "bytes", 2048, "bytes")
+    values = _by_key(_accept(sample, "gr*"))
+    assert values["grid", "violations"] == (3, "Bob")
+    assert values["boot", "bytes"] == (1024, "Ada")
+
+
+def test_pattern_without_match_is_refused() -> None:
+    """A mistyped pattern does not look like a success."""
+    with pytest.raises(AcceptError, match="no case matches 'gird'"):
+        _accept(Sample(), "gird")
+
+
+def test_new_conditions_are_taken_with_every_record() -> None:
+    """Records made incomparable by a new vLLM are accepted anew, the others stay."""
+    sample = Sample()
+    sample.run_conditions["vllm"] = "0.28.0"
+    accepted = _accept(sample)
+    assert accepted.baseline.head.conditions["vllm"] == "0.28.0"
+    assert sorted((change.case, change.metric) for change in accepted.changes) == [
+        ("control-seq-rows", "violations"),
+        ("grid", "violations"),
+    ]
+
+
+def test_part_under_other_conditions_is_refused() -> None:
+    """One head cannot be true for values of two vLLM versions."""
+    sample = Sample()
+    sample.run_conditions["vllm"] = "0.28.0"
+    with pytest.raises(AcceptError, match="vllm differs") as caught:
+        _accept(sample, "grid")
+    assert caught.value.remedy == (
+        "accept the whole suite: python -m ci accept --lane cpu --suite property --why TEXT"
+    )
+
+
+def test_part_under_conditions_that_do_not_matter_is_taken() -> None:
+    """Another torch matters to no rule, so a part may be accepted."""
+    sample = Sample()
+    sample.run_conditions["torch"] = "2.14.0"
+    sample.measure("grid", "violations", 3)
+    assert len(_accept(sample, "grid").changes) == 1
+
+
+def test_orphan_is_removed() -> None:
+    """A record that is neither planned nor measured leaves, and the head stays."""
+    sample = Sample()
+    sample.accept("old", "violations", 0, "vectors")
+    accepted = _accept(sample)
+    (change,) = accepted.changes
+    assert (change.step, change.case, change.after) == (Step.REMOVED, "old", None)
+    assert accepted.baseline.head == sample.baseline_head()
+
+
+def _missing(sample: Sample) -> None:
+    del sample.records["grid", "violations"]
+
+
+def _unread(sample: Sample) -> None:
+    sample.measure("grid", "violations", None, reason="why")
+
+
+def _unplanned(sample: Sample) -> None:
+    sample.measure("extra", "violations", 0)
+
+
+def _green(sample: Sample) -> None:
+    sample.measure("control-seq-rows", "red", False, "bool", control=True)
+
+
+def _red_test(sample: Sample) -> None:
+    sample.junit_text = JUNIT_TEXT.replace('time="0.1"/>', "><failure/></testcase>", 1)
+
+
+def _torn(sample: Sample) -> None:
+    sample.has_results = False
+    sample.problems = (FileProblem(RECORDS_FILE, False, "torn", None),)
+
+
+def _stale(sample: Sample) -> None:
+    sample.head_run = "r0"
+
+
+def _marked(sample: Sample) -> None:
+    sample.measure("grid", "violations", 0, control=True)
+
+
+REFUSED = {
+    "missing": _missing,
+    "unread": _unread,
+    "unplanned": _unplanned,
+    "control-green": _green,
+    "red-test": _red_test,
+    "torn": _torn,
+    "stale": _stale,
+    "wrong-mark": _marked,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_untrustworthy_runs_are_refused(name: str) -> None:
+    """Each of these runs proves too little to become a baseline."""
+    sample = Sample()
+    REFUSED[name](sample)
+    with pytest.raises(AcceptError, match="cpu/property"):
+        _accept(sample)
+
+
+@pytest.mark.parametrize("name", ["control-green", "red-test", "torn", "stale"])
+def test_a_pattern_does_not_get_around_a_bad_run(name: str) -> None:
+    """What spoils the whole run spoils every part of it."""
+    sample = Sample()
+    REFUSED[name](sample)
+    with pytest.raises(AcceptError, match="cpu/property"):
+        _accept(sample, "boot")
+
+
+def test_a_pattern_gets_around_a_bad_case() -> None:
+    """A missing metric of one case does not keep another from being accepted."""
+    sample = Sample()
+    _missing(sample)
+    sample.measure("boot", "bytes", 2048, "bytes")
+    assert _by_key(_accept(sample, "boot"))["grid", "violations"] == (0, "Ada")
