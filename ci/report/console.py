@@ -98,7 +98,8 @@ def _print_rows(console: Console, rows: list[Row]) -> None:
     if len(rows) > len(shown):
         console.print(Text(f"{len(rows) - len(shown)} more rows are not shown"))
     for note in notes:
-        console.print(Text(f"[{note.number}] why:    {words.plain(note.why)}"))
+        # Not wrapped: a wrapped line would start with foreign text.
+        console.print(Text(f"[{note.number}] why:    {words.plain(note.why)}"), soft_wrap=True)
         if note.remedy:
             console.print(Text(f"    remedy: {words.plain(note.remedy)}"), soft_wrap=True)
 
@@ -111,7 +112,7 @@ def _print_remarks(console: Console, verdict: GateVerdict) -> None:
     ]
     remarks += [f"note: {note}" for note in verdict.notes]
     for remark in remarks[:MAX_WARNINGS]:
-        console.print(Text(words.plain(remark)))
+        console.print(Text(words.plain(remark)), soft_wrap=True)
     if len(remarks) > MAX_WARNINGS:
         console.print(Text(f"{len(remarks) - MAX_WARNINGS} more warnings and notes are not shown"))
 

@@ -13,7 +13,8 @@ MARKER = "<!-- forkproof:verdict -->"
 MAX_BYTES = 65_000
 """GitHub refuses a comment above 65,536 characters; bytes are never fewer."""
 MAX_REMARKS = 20
-_SAFE = re.compile(r"[^A-Za-z0-9 ,/=%+.\u00a1-\U0010ffff-]")
+_LIVE = re.compile(r":(?=\S)|[^A-Za-z0-9 ,;:'()/=%+.\u00a1-\U0010ffff-]")
+"""Whatever Markdown or HTML could read; a colon only where an emoji, a link or a command could start."""
 _WWW = re.compile(r"www\.", re.IGNORECASE)
 _ICONS = {
     Verdict.PASS: "\u2705",
@@ -63,7 +64,7 @@ def prose(text: str) -> str:
 
 
 def _entities(text: str) -> str:
-    text = _SAFE.sub(lambda match: f"&#{ord(match.group(0))};", text)
+    text = _LIVE.sub(lambda match: f"&#{ord(match.group(0))};", text)
     return _WWW.sub(lambda match: match.group(0)[:3] + "&#46;", text)
 
 
