@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from ci.gate.plan import parse_plan
 from ci.gate.policy import Direction, Kind, PolicyError, parse_policy
 from tests.gate.samples import policy
 
@@ -105,3 +107,11 @@ def test_our_own_policy_is_valid() -> None:
     """The policy in the repository parses."""
     path = Path(__file__).parents[3] / "baselines" / "policy.toml"
     assert parse_policy(path.read_text(), path).rules
+
+
+def test_examples_of_the_documentation_are_valid() -> None:
+    """The plan and the policy shown in docs/policy.md parse as shown."""
+    text = (Path(__file__).parents[3] / "docs" / "policy.md").read_text()
+    plan_text, policy_text = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert parse_plan(plan_text, Path("plan.toml")).suites_on("cpu") == ("property",)
+    assert len(parse_policy(policy_text, Path("policy.toml")).rules) == 3
