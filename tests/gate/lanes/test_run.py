@@ -110,7 +110,7 @@ def test_the_callers_settings_do_not_reach_the_suite(job: SuiteJob, tmp_path: Pa
 
 
 def test_workers_share_the_cores(job: SuiteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the CPU lane all workers together start as many threads as there are cores, and one each at least."""
+    """On the CPU lane the workers together start a thread per core, and each at least one."""
     monkeypatch.setattr("ci.lanes.run.os.cpu_count", lambda: 8)
     for workers, threads in ((0, "8"), (1, "8"), (2, "4"), (3, "2"), (20, "1")):
         env = suite_environment(replace(job, workers=workers), {}, tmp_path)
