@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.errors import GateError
 from ci.results.files import write_atomic
 from ci.stack.apply import Applied, apply_series
 from ci.stack.cache import cache_root as default_cache
@@ -144,8 +145,7 @@ class _Maker:
         manifest = self._manifest(plan, changed)
         root = arm_folder(plan, self.pin, self.stock.flavour, self.cache)
         if self._whole(root, manifest):
-            if read_manifest(root) != manifest:  # another header, or a patch renamed: same files
-                write_manifest(root, manifest)
+            _renew_manifest(root, manifest)
             return Arm(plan.name, root, manifest, reused=True)
         try:
             with new_folder(root) as folder:
@@ -206,6 +206,16 @@ class _Maker:
             if data is not None:
                 write_atomic(folder / path, data)
                 (folder / path).chmod(0o444)
+
+
+def _renew_manifest(root: Path, manifest: ArmManifest) -> None:
+    """Same files, other words: a header was reworded, a patch renamed, or the manifest damaged."""
+    try:
+        if read_manifest(root) == manifest:
+            return
+    except GateError:
+        pass  # unreadable is as good as another one: the files were just found to be right
+    write_manifest(root, manifest)
 
 
 def expected_files(listed: dict[str, str], manifest: ArmManifest) -> dict[str, str]:

@@ -115,7 +115,8 @@ def main(argv: Sequence[str]) -> int:
         else:
             groups[-1].append(argument)
     try:
-        print(size_note([item for group in groups if group for item in planned_downloads(group)]), flush=True)
+        items = [item for group in groups if group for item in planned_downloads(group)]
+        print(size_note({item.name.lower(): item for item in items}.values()), flush=True)
     except (GateError, OSError) as error:
         print(f"sizes to download: unknown ({str(error).splitlines()[0]})", flush=True)
     return 0

@@ -84,7 +84,7 @@ def refuse_foreign_endings(patch: Patch, path: str, lines: Lines, hunk: Hunk) ->
     for crlf in (True, False):
         if lines and hunk.added and _uniform(lines, crlf) and not _uniform(hunk.added, crlf):
             raise _endings(
-                patch, path, hunk, "the added lines", "LF" if crlf else "CRLF", "CRLF" if crlf else "LF"
+                patch, path, hunk, "an added line", "LF" if crlf else "CRLF", "CRLF" if crlf else "LF"
             )
 
 
@@ -187,7 +187,7 @@ def _context(patch: Patch, path: str, lines: Lines, hunk: Hunk) -> PatchError:
     what = (
         f"context does not match: {same} of {len(hunk.old)} lines fit at line {at + 1}\n"
         f"    expected (line {at + wrong + 1}): {_show(expected)}\n"
-        f"    found:    {' ' * len(str(at + wrong + 1))}       {_show(found)}"
+        f"    found:    {' ' * len(str(at + wrong + 1))}        {_show(found)}"
     )
     blank = found is not None and b"".join(expected.split()) == b"".join(found.split())
     cause = (

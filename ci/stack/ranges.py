@@ -122,7 +122,7 @@ class SparseFile(io.RawIOBase):
             The number of requests.
         """
         progress = progress or Silent()
-        merged = merge_spans(spans)
+        merged = merge_spans(span for span in spans if self._held(*span) is None)
         progress.begin("reading the wheel by ranges", sum(end - start for start, end in merged))
         try:
             with ThreadPoolExecutor(PARALLEL) as pool:
