@@ -148,7 +148,8 @@ class _Comparison:
             return self._row(key, Verdict.INVALID, Cause.NO_RULE, why=why, remedy=remedy)
         if accepted is None or self.head is None:
             why = "measured, but never accepted"
-            return self._row(key, Verdict.NEW, Cause.NO_BASELINE, why=why, remedy=self._accept(record.case))
+            # For the whole suite, so that many new records share one footnote.
+            return self._row(key, Verdict.NEW, Cause.NO_BASELINE, why=why, remedy=self._accept(None))
         if accepted.control is not record.control:
             why = "the baseline and the run differ in whether this is a control"
             return self._row(
