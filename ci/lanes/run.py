@@ -140,7 +140,7 @@ def suite_command(job: SuiteJob) -> list[str]:
         *(sys.executable, "-m", "pytest", str(SUITES_DIR / job.suite)),
         *("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)),
         *("-p", "ci.results.recorder", "-p", "no:cacheprovider"),
-        *("-n", str(job.workers), f"--junitxml={job.run_dir / 'junit.xml'}"),
+        *("-n", str(job.workers), "--dist", "worksteal", f"--junitxml={job.run_dir / 'junit.xml'}"),
         *job.pytest_args,
     ]
 
