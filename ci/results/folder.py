@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from ci.errors import GateError
-from ci.results.files import FileMissingError, read_limited
+from ci.results.files import FileMissingError, FileUnreadableError, read_limited
 from ci.results.jsonl import Baseline, Results, is_slug, parse_utc, read_baseline, read_results
 from ci.results.junit import JUnitReport, read_junit
 
@@ -77,9 +77,9 @@ def read_suite_files(run_dir: Path, baseline_path: Path, lane: str, suite: str) 
         problems.append(FileProblem("run folder", True, f"{run_dir}: the suite has not run", remedy))
         run, results, junit = None, None, None
     else:
-        run = _try(problems, RUN_FILE, remedy, lambda: read_run(run_dir / RUN_FILE))
-        results = _try(problems, RECORDS_FILE, remedy, lambda: read_results(run_dir / RECORDS_FILE))
-        junit = _try(problems, JUNIT_FILE, remedy, lambda: read_junit(run_dir / JUNIT_FILE))
+        run = _try(problems, RUN_FILE, remedy, lambda: read_run(_no_link(run_dir / RUN_FILE)))
+        results = _try(problems, RECORDS_FILE, remedy, lambda: read_results(_no_link(run_dir / RECORDS_FILE)))
+        junit = _try(problems, JUNIT_FILE, remedy, lambda: read_junit(_no_link(run_dir / JUNIT_FILE)))
     baseline = _read_baseline(problems, baseline_path)
     return SuiteFiles(lane, suite, run, results, junit, baseline, tuple(problems), _times(run_dir))
 
@@ -114,6 +114,13 @@ def _try(problems: list[FileProblem], name: str, remedy: str, read: Callable[[],
         what = f"{error.what}; {error.cause}" if error.cause else error.what
         problems.append(FileProblem(name, isinstance(error, FileMissingError), what, remedy))
         return None
+
+
+def _no_link(path: Path) -> Path:
+    """Return ``path`` unless it is a link: a run may come from a stranger and point anywhere."""
+    if path.is_symlink():
+        raise FileUnreadableError(f"{path}: is a link, not a file of this run")
+    return path
 
 
 def _times(run_dir: Path) -> dict[str, datetime]:

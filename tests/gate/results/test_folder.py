@@ -28,15 +28,19 @@ def test_whole_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "records.jsonl", "junit.xml"])
-@pytest.mark.parametrize("damage", ["deleted", "emptied", "garbled", "replaced by a folder"])
+@pytest.mark.parametrize(
+    "damage", ["deleted", "emptied", "garbled", "replaced by a folder", "replaced by a link"]
+)
 def test_each_damaged_file_is_one_problem(tmp_path: Path, name: str, damage: str) -> None:
     """One damaged file is named, and the others are still read."""
     path = Sample().write(tmp_path) / "out" / "runs" / "cpu" / "property" / name
-    path.unlink()
+    good = path.rename(tmp_path / name)
     if damage == "emptied":
         path.touch()
     elif damage == "garbled":
         path.write_bytes(b"\xff\x00<")
+    elif damage == "replaced by a link":
+        path.symlink_to(good)
     elif damage != "deleted":
         path.mkdir()
     files = _read(tmp_path)
