@@ -35,6 +35,8 @@ def test_a_changed_file_or_record_is_refused(wheel: Any) -> None:
     record = parse_record(data, wheel.pin)
     with pytest.raises(RecordError, match=r"vllm/m\.py: sha256"):
         record.check("vllm/m.py", wheel.files["vllm/m.py"] + b"#")
+    with pytest.raises(RecordError, match=r"vllm/m\.py: sha256"):  # as long as the right one
+        record.check("vllm/m.py", wheel.files["vllm/m.py"].replace(b"line 6", b"line 9"))
     with pytest.raises(RecordError, match="not in its RECORD"):
         record.check("vllm/evil.py", b"")
     with pytest.raises(RecordError, match="pinned is"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +124,17 @@ def test_a_damaged_member_is_refused(wheel: Any, tmp_path: Path, serve: Callable
     with pytest.raises(RecordError, match=r"vllm/n\.py"):
         fetch(wheel, tmp_path, serve(bytes(data)).url)
     assert list((tmp_path / "trees").iterdir()) == []
+
+
+def test_a_repacked_wheel_is_refused(wheel: Any, tmp_path: Path, serve: Callable[..., Any]) -> None:
+    """Another file of the same length, with a sound zip around it and the genuine RECORD, does not pass."""
+    repacked = tmp_path / wheel.pin.wheel
+    with zipfile.ZipFile(repacked, "w") as archive:
+        for name, data in wheel.files.items():
+            archive.writestr(name, data.replace(b"line 6", b"line 9") if name == "vllm/n.py" else data)
+    with pytest.raises(RecordError, match=r"vllm/n\.py: sha256"):
+        fetch(wheel, tmp_path / "cache", serve(repacked.read_bytes()).url)
+    assert list((tmp_path / "cache/trees").iterdir()) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"<html>not a wheel</html>" * 50])
