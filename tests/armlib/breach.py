@@ -1,11 +1,13 @@
-"""The arm's breach state, whichever type a series returns it as."""
+"""The arm's breach state, whichever type a series returns it as, and the break that produces breaches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from armlib.production import production
+from armlib.production import production, replaced
 
 
 def _get(state: Any, name: str) -> Any:
@@ -22,3 +24,17 @@ def breach_state() -> dict[str, Any]:
         "first_tokens": first and _get(first, "tokens"),
         "first_declared": first and _get(first, "declared"),
     }
+
+
+@contextmanager
+def declared_capacity(capacity: int) -> Iterator[None]:
+    """The plan, and with it declaration and allocation, says `capacity`."""
+    original = production("mq3d_scratch_plan")
+
+    def shrunk(*args: Any, **kwargs: Any) -> Any:
+        plan = copy.copy(original(*args, **kwargs))
+        object.__setattr__(plan, "capacity", capacity)
+        return plan
+
+    with replaced("mq3d_scratch_plan", shrunk):
+        yield

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from armlib.attention import Batch, Geometry, make_layer, run_leg
-from armlib.breach import breach_state
+from armlib.breach import breach_state, declared_capacity
 from armlib.builder import make_builder
 from armlib.config import vllm_config
-from armlib.production import owner_of, production, replaced
+from armlib.production import owner_of, production
 
 SMALL = Geometry(heads_q=4, heads_kv=1, head_size=32)
 ROWS_IN_SEQUENCE_UNITS = 8
@@ -64,20 +63,6 @@ def test_allocation_in_sequence_units_refuses(measure: Any, reached: Any) -> Non
         "control-allocation-in-sequence-units", red=refused, metric="declared", value=declared, unit="tokens"
     )
     assert refused
-
-
-@contextmanager
-def declared_capacity(capacity: int) -> Iterator[None]:
-    """The plan, and with it declaration and allocation, says `capacity`."""
-    original = production("mq3d_scratch_plan")
-
-    def shrunk(*args: Any, **kwargs: Any) -> Any:
-        plan = copy.copy(original(*args, **kwargs))
-        object.__setattr__(plan, "capacity", capacity)
-        return plan
-
-    with replaced("mq3d_scratch_plan", shrunk):
-        yield
 
 
 def test_breach_is_counted_and_served(measure: Any, reached: Any) -> None:
