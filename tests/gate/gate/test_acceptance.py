@@ -187,8 +187,9 @@ def test_untrustworthy_runs_are_refused(name: str) -> None:
     """Each of these runs proves too little to become a baseline."""
     sample = Sample()
     REFUSED[name](sample)
-    with pytest.raises(AcceptError, match="cpu/property"):
+    with pytest.raises(AcceptError, match="cpu/property") as caught:
         _accept(sample)
+    assert (caught.value.remedy is None) == (name == "torn")
 
 
 @pytest.mark.parametrize("name", ["control-green", "red-test", "torn", "stale"])

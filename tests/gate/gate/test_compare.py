@@ -10,7 +10,7 @@ from ci.errors import ExitCode
 from ci.gate.rows import Cause, GateVerdict, Row
 from ci.gate.verdict import Verdict
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem
-from tests.gate.samples import FIRST, JUNIT_TEXT, PLAN_TEXT, STARTED, WRITTEN, Sample
+from tests.gate.samples import FIRST, JUNIT_TEXT, NOW, PLAN_TEXT, STARTED, WRITTEN, Sample
 
 
 def _is(row: Row, verdict: Verdict, cause: Cause) -> bool:
@@ -252,7 +252,7 @@ STALE = {
     "other-run": Sample(head_run="r0"),
     "other-lane": Sample(head_lane="h200"),
     "old-files": Sample(written=WRITTEN - timedelta(hours=1)),
-    "from-the-future": Sample(started="2026-09-01T13:00:00Z"),
+    "from-the-future": Sample(started="2026-09-01T13:00:00Z", written=NOW + timedelta(hours=1)),
 }
 
 

@@ -79,6 +79,8 @@ BAD = {
     "limit-for-exact": (_text(limit="1"), "has no limit"),
     "limit-inf": (_text(kind='"at-most"', limit="inf"), "finite"),
     "one-pair": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="1"), "pairs"),
+    "too-many-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="101"), "pairs"),
+    "unknown-table": (_text() + "\n[extra]\n", "extra"),
     "ab-both-ways": (_text(kind='"ab"', margin="0.1", direction='"neither"', pairs="4"), "better direction"),
     "condition-no-text": (_text(conditions="[1]"), "conditions"),
     "same-pattern": (_text() + _text().removeprefix("schema = 1"), "same pattern as rule 1"),
@@ -93,6 +95,13 @@ def test_mistakes_are_named(name: str) -> None:
         parse_policy(text, Path("baselines/policy.toml"))
     assert "policy.toml" in caught.value.what
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize("pairs", [2, 100])
+def test_edges_of_pairs_are_allowed(pairs: int) -> None:
+    """The smallest and the largest number of pairs are accepted."""
+    text = _text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs=str(pairs))
+    assert policy(text).rules[0].pairs == pairs
 
 
 def test_mistakes_name_their_line() -> None:
