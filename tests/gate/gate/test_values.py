@@ -138,3 +138,16 @@ def test_ab_without_boots_is_inconclusive() -> None:
 def test_info_is_never_judged() -> None:
     """An informative metric passes whatever it says."""
     assert _judge('kind = "info"', 1, "x") is P
+
+
+def test_relative_margin_is_widened_by_the_printed_rounding() -> None:
+    """Half a unit of the last printed place is allowed on top of the margin."""
+    rule = 'kind = "relative"\nmargin = 0.02\ndirection = "lower-is-better"'
+    assert _judge(rule, 100.0, 102.05, "100.0") is P
+    assert _judge(rule, 100.0, 102.06, "100.0") is R
+
+
+def test_changed_type_is_named() -> None:
+    """The reason names both types, null included."""
+    rule = policy('schema = 1\n[[rule]]\nmatch = "*/*/*"\norigin = "o"\nkind = "exact"').rules[0]
+    assert judge(rule, None, 1)[1] == "the type changed: null was accepted, int was measured"
