@@ -140,6 +140,8 @@ def suite_command(job: SuiteJob) -> list[str]:
         *(sys.executable, "-m", "pytest", str(SUITES_DIR / job.suite)),
         *("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)),
         *("-p", "ci.results.recorder", "-p", "no:cacheprovider"),
+        # What torch plans to retire is not the suite's business, and it hides what is.
+        *("-W", "ignore::DeprecationWarning"),
         *("-n", str(job.workers), "--dist", "worksteal", f"--junitxml={job.run_dir / 'junit.xml'}"),
         *job.pytest_args,
     ]
