@@ -17,7 +17,7 @@ from ci.lanes.conditions import CPU_LANE, detect_lane
 from ci.lanes.run import SuiteJob, check_environment, check_suite, default_workers, run_suite
 from ci.results.jsonl import is_slug
 from ci.results.records import Subject
-from ci.stack.arms import Arm, find_arm
+from ci.stack.arms import Arm, find_arms_up_to
 from ci.stack.manifest import ArmManifest
 from ci.stack.record import Flavour
 
@@ -100,8 +100,8 @@ def run_suites(args: argparse.Namespace, suites: Sequence[tuple[str, str]]) -> N
     check_environment()
     arms = find_arms(args.arm, args.series, {flavour_on(lane) for _, lane in suites})
     for suite, lane in suites:
-        arm = arms[flavour_on(lane)]
-        job = job_for(suite, lane, arm, flags, args.workers, args.rest)
+        *earlier, arm = arms[flavour_on(lane)]
+        job = job_for(suite, lane, arm, earlier, flags, args.workers, args.rest)
         print(f"== {suite} on {lane}, arm {arm.name} ({arm.manifest.series_hash[:12]})", flush=True)
         status = run_suite(job)
         if status not in (0, 1):
@@ -111,10 +111,12 @@ def run_suites(args: argparse.Namespace, suites: Sequence[tuple[str, str]]) -> N
             )
 
 
-def find_arms(name: str, series: Path | None, flavours: set[Flavour]) -> dict[Flavour, Arm]:
-    """The arm in each flavour that is needed, built where it is not in the cache."""
+def find_arms(name: str, series: Path | None, flavours: set[Flavour]) -> dict[Flavour, list[Arm]]:
+    """The arm, last, and those with fewer patches, in each flavour that is needed."""
     with ConsoleProgress(Console(stderr=True)) as progress:
-        return {flavour: find_arm(name, series, flavour=flavour, progress=progress) for flavour in flavours}
+        return {
+            flavour: find_arms_up_to(name, series, flavour=flavour, progress=progress) for flavour in flavours
+        }
 
 
 def flavour_on(lane: str) -> Flavour:
@@ -123,14 +125,21 @@ def flavour_on(lane: str) -> Flavour:
 
 
 def job_for(
-    suite: str, lane: str, arm: Arm, flags: dict[str, str], workers: int | None, rest: Sequence[str]
+    suite: str,
+    lane: str,
+    arm: Arm,
+    earlier: Sequence[Arm],
+    flags: dict[str, str],
+    workers: int | None,
+    rest: Sequence[str],
 ) -> SuiteJob:
-    """The job of one suite against a built arm."""
+    """The job of one suite against a built arm, with the arms before it at hand."""
     return SuiteJob(
         suite=suite,
         lane=lane,
         run_dir=run_folder(suite, lane).resolve(),
         arm_root=arm.root,
+        arm_roots={one.name: one.root for one in (*earlier, arm)},
         subject=Subject(arm.name, arm.manifest.series_hash, flags),
         vllm=arm.manifest.vllm,
         provenance=provenance(arm.manifest),

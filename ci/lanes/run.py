@@ -61,6 +61,8 @@ class SuiteJob:
     arm_root: Path
     subject: Subject
     vllm: str
+    arm_roots: Mapping[str, Path] = field(default_factory=dict)
+    """The arm and every arm with fewer patches of the series, by name."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     workers: int = 1
     pytest_args: Sequence[str] = ()
@@ -118,6 +120,7 @@ def suite_environment(job: SuiteJob, base: Mapping[str, str], scratch: Path) -> 
         RUN_DIR_VARIABLE: str(job.run_dir),
         "FORKPROOF_ARM": job.subject.arm,
         "FORKPROOF_ARM_ROOT": str(job.arm_root),
+        "FORKPROOF_ARM_ROOTS": json.dumps({name: str(root) for name, root in job.arm_roots.items()}),
         "FORKPROOF_LANE": job.lane,
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
@@ -140,8 +143,6 @@ def suite_command(job: SuiteJob) -> list[str]:
         *(sys.executable, "-m", "pytest", str(SUITES_DIR / job.suite)),
         *("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)),
         *("-p", "ci.results.recorder", "-p", "no:cacheprovider"),
-        # What torch plans to retire is not the suite's business, and it hides what is.
-        *("-W", "ignore::DeprecationWarning"),
         *("-n", str(job.workers), "--dist", "worksteal", f"--junitxml={job.run_dir / 'junit.xml'}"),
         *job.pytest_args,
     ]

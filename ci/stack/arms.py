@@ -126,6 +126,24 @@ def find_arm(
     return build_arms(series, cache_root, flavour, [name], progress)[0]
 
 
+def find_arms_up_to(
+    name: str,
+    series: Series | str | Path | None = None,
+    cache_root: Path | None = None,
+    flavour: Flavour = Flavour.LEAN,
+    progress: Progress | None = None,
+) -> list[Arm]:
+    """The arm called ``name``, last, after every arm with fewer patches; built where not in the cache.
+
+    A check that tells where a behaviour entered the series runs on these side by side.
+    """
+    read = series if isinstance(series, Series) else read_series(series_folder(series))
+    plans = plan_arms(read)
+    wanted = choose_plans(plans, [name])[0]
+    fewer = [plan.name for plan in plans if len(plan.patches) < len(wanted.patches)]
+    return build_arms(read, cache_root, flavour, [*fewer, wanted.name], progress)
+
+
 def arm_folder(plan: ArmPlan, pin: Pin, flavour: Flavour, cache: Path) -> Path:
     """Where an arm is, if it was built."""
     return cache / "arms" / f"{pin.key}-{flavour.value}" / f"{plan.name}-{plan.series_hash[:12]}"

@@ -1,4 +1,4 @@
-"""The arm's breach state, whichever type a series returns it as, and the break that produces breaches."""
+"""The arm's breach state, whichever type a series returns it as, and sizing that is broken on purpose."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from armlib.production import production, replaced
 
@@ -38,3 +40,21 @@ def declared_capacity(capacity: int) -> Iterator[None]:
 
     with replaced("mq3d_scratch_plan", shrunk):
         yield
+
+
+@contextmanager
+def allocated_rows(rows: int, instead_of: int) -> Iterator[None]:
+    """Whatever allocates `instead_of` rows gets `rows`: the allocation alone is changed."""
+    original = torch.empty
+
+    def other(*size: Any, **kwargs: Any) -> torch.Tensor:
+        shape = list(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else list(size)
+        if shape and shape[0] == instead_of:
+            shape[0] = rows
+        return original(shape, **kwargs)
+
+    torch.empty = other
+    try:
+        yield
+    finally:
+        torch.empty = original

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +30,30 @@ def arm_root() -> Path:
     if not root:
         raise NotInArm("FORKPROOF_ARM_ROOT is not set; start suites with: python -m ci run SUITE")
     return Path(root).resolve()
+
+
+def other_arm_root(name: str) -> Path:
+    """Folder of another arm of the same series, one with fewer patches.
+
+    Raises:
+        NotInArm: the series has no such arm before the one under test.
+    """
+    roots = json.loads(os.environ.get("FORKPROOF_ARM_ROOTS", "{}"))
+    if name not in roots:
+        raise NotInArm(f"the series has no arm {name} up to {os.environ.get('FORKPROOF_ARM', '?')}: {sorted(roots)}")
+    return Path(roots[name])
+
+
+def in_arm(name: str) -> dict[str, str]:
+    """The environment of a child process that imports from another arm of the series."""
+    root = other_arm_root(name)
+    path = os.environ["PYTHONPATH"].split(os.pathsep)
+    path = [str(root) if Path(part).resolve() == arm_root() else part for part in path]
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(path),
+        "FORKPROOF_ARM": name,
+        "FORKPROOF_ARM_ROOT": str(root),
+    }
 
 
 def surface_modules() -> list[ModuleType]:

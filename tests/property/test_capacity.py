@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import torch
 from armlib.attention import Batch, Geometry, make_layer, run_leg
-from armlib.breach import breach_state, declared_capacity
+from armlib.breach import allocated_rows, breach_state, declared_capacity
 from armlib.builder import make_builder
 from armlib.config import vllm_config
 from armlib.production import owner_of, production
@@ -29,24 +26,6 @@ def one_sequence_under_graphs() -> Any:
     )
 
 
-@contextmanager
-def allocation_cut_to(rows: int, declared: int) -> Iterator[None]:
-    """Whatever allocates `declared` rows gets `rows`: the allocation alone is changed."""
-    original = torch.empty
-
-    def cut(*size: Any, **kwargs: Any) -> torch.Tensor:
-        shape = list(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else list(size)
-        if shape and shape[0] == declared:
-            shape[0] = rows
-        return original(shape, **kwargs)
-
-    torch.empty = cut
-    try:
-        yield
-    finally:
-        torch.empty = original
-
-
 def test_allocation_in_sequence_units_refuses(measure: Any, reached: Any) -> None:
     """With 8 rows for a declared capacity of 16 the builder does not construct; with 16 it does."""
     reached(owner_of("mq3d_scratch_plan"), "mq3d_scratch_plan")
@@ -54,7 +33,7 @@ def test_allocation_in_sequence_units_refuses(measure: Any, reached: Any) -> Non
     declared = production("mq3d_scratch_plan")(config, SMALL.heads_q).capacity
     make_builder(config)
     refused = False
-    with allocation_cut_to(ROWS_IN_SEQUENCE_UNITS, declared):
+    with allocated_rows(ROWS_IN_SEQUENCE_UNITS, instead_of=declared):
         try:
             make_builder(config)
         except AssertionError as error:

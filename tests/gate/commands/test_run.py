@@ -86,8 +86,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SuiteJob]:
     """The jobs that were started, with arms, pytest and judging replaced."""
     jobs: list[SuiteJob] = []
 
-    def find_arm(name: str, *_: Any, **__: Any) -> Arm:
-        return Arm(name, tmp_path / name, MANIFEST)
+    def find_arms_up_to(name: str, *_: Any, **__: Any) -> list[Arm]:
+        return [Arm(one, tmp_path / one, MANIFEST) for one in ("stock", name)]
 
     def conclude_all(folders: list[Path], *_: Path) -> ExitCode:
         print("judged", *(folder.name for folder in folders))
@@ -101,7 +101,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SuiteJob]:
     monkeypatch.setattr(run.review, "load_rules", lambda folder: SimpleNamespace(plan=PLAN))
     monkeypatch.setattr(run, "check_suite", lambda name: None)
     monkeypatch.setattr(run, "check_environment", lambda: None)
-    monkeypatch.setattr(run, "find_arm", find_arm)
+    monkeypatch.setattr(run, "find_arms_up_to", find_arms_up_to)
     monkeypatch.setattr(run, "run_suite", run_suite)
     monkeypatch.setattr(run, "conclude_all", conclude_all)
     return jobs
@@ -116,6 +116,7 @@ def test_a_suite_that_dies_keeps_no_other_from_running(
     assert [job.suite for job in started] == ["property", "oracle"]
     assert all(job.workers == 3 and job.pytest_args == ("--mutate", "seq-rows") for job in started)
     assert all(job.subject.flags == {"VLLM_INT4_MQ_3D": "1"} and job.subject.arm == "mq3d" for job in started)
+    assert all(list(job.arm_roots) == ["stock", "mq3d"] for job in started)
     assert [job.run_dir.parts[-3:] for job in started] == [
         ("runs", "cpu", "property"),
         ("runs", "cpu", "oracle"),

@@ -246,6 +246,24 @@ def test_find_arm_builds_what_is_asked_for(
     assert arms.find_arm("patched", folder, tmp_path / "cache").root == built.arms[0].root
 
 
+def test_arms_up_to_one_are_the_shorter_prefixes_and_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make: Make, make_series: Callable[..., Path]
+) -> None:
+    """A check that compares arms gets every earlier one, and the one it asked for last."""
+    folder = make_series({"1.patch": ONE})
+    asked: list[list[str]] = []
+
+    def build(*arguments: Any) -> Any:
+        asked.append(arguments[3])
+        return make(folder, arguments[3])
+
+    monkeypatch.setattr(arms, "build", build)
+    found = arms.find_arms_up_to("patched", folder, tmp_path / "cache")
+    assert asked == [["stock", "patched"]]
+    assert [arm.name for arm in found] == ["stock", "patched"]
+    assert [arm.name for arm in arms.find_arms_up_to("stock", folder, tmp_path / "cache")] == ["stock"]
+
+
 def test_a_manifest_of_another_schema_is_refused(make: Make, make_series: Callable[..., Path]) -> None:
     """A manifest that this version does not read is an error with a remedy, not a guess."""
     root = make(make_series({"1.patch": ONE})).arms[-1].root
