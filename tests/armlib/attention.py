@@ -1,7 +1,8 @@
 """One int4 attention layer of the arm, entered as the model runner enters it.
 
-Metadata comes from the arm's builder, the cache is written by the arm's `do_kv_cache_update`, and the call goes
-through `TritonAttentionImpl.forward`. Nothing here names a keyword that a patch passes from builder to launcher.
+Metadata comes from the arm's builder, the cache is written by the arm's `do_kv_cache_update`, and the call
+goes through `TritonAttentionImpl.forward`. Nothing here names a keyword that a patch passes on from builder to
+launcher.
 """
 
 from __future__ import annotations
@@ -153,9 +154,7 @@ def common_metadata(layer: Layer, batch: Batch) -> CommonAttentionMetadata:
     """What the model runner hands to the builder for this batch."""
     device = layer.kv_cache.device
     starts = torch.tensor(batch.starts, dtype=torch.int32)
-    query_slots = [
-        chunk[batch.history :] for chunk in layer.slots(batch).split(batch.seq_lens)
-    ]
+    query_slots = [chunk[batch.history :] for chunk in layer.slots(batch).split(batch.seq_lens)]
     return CommonAttentionMetadata(
         query_start_loc=starts.to(device),
         query_start_loc_cpu=starts,
@@ -193,7 +192,11 @@ def run_leg(layer: Layer, builder: Any, batch: Batch, query: torch.Tensor, flag:
     for buffer in scratch:
         buffer.fill_(float("nan"))
     output = torch.full_like(query, float("nan"))
-    with environment({FLAG: str(int(flag)), DEBUG_FLAG: "1"}), dispatch_lines() as lines, launches(output) as calls:
+    with (
+        environment({FLAG: str(int(flag)), DEBUG_FLAG: "1"}),
+        dispatch_lines() as lines,
+        launches(output) as calls,
+    ):
         layer.impl.forward(layer.module, query, query, query, layer.kv_cache, metadata, output)
     return Leg(
         output=output,

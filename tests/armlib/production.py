@@ -20,7 +20,7 @@ SURFACE = (
 """The modules a series changes; also where its interface names are looked up."""
 
 
-class NotInArm(LookupError):
+class NotInArmError(LookupError):
     """The arm under test lacks a name that the suite exercises."""
 
 
@@ -28,7 +28,7 @@ def arm_root() -> Path:
     """Folder of the arm under test, as the runner exported it."""
     root = os.environ.get("FORKPROOF_ARM_ROOT")
     if not root:
-        raise NotInArm("FORKPROOF_ARM_ROOT is not set; start suites with: python -m ci run SUITE")
+        raise NotInArmError("FORKPROOF_ARM_ROOT is not set; start suites with: python -m ci run SUITE")
     return Path(root).resolve()
 
 
@@ -36,11 +36,13 @@ def other_arm_root(name: str) -> Path:
     """Folder of another arm of the same series, one with fewer patches.
 
     Raises:
-        NotInArm: the series has no such arm before the one under test.
+        NotInArmError: the series has no such arm before the one under test.
     """
     roots = json.loads(os.environ.get("FORKPROOF_ARM_ROOTS", "{}"))
     if name not in roots:
-        raise NotInArm(f"the series has no arm {name} up to {os.environ.get('FORKPROOF_ARM', '?')}: {sorted(roots)}")
+        raise NotInArmError(
+            f"the series has no arm {name} up to {os.environ.get('FORKPROOF_ARM', '?')}: {sorted(roots)}"
+        )
     return Path(roots[name])
 
 
@@ -62,7 +64,9 @@ def surface_modules() -> list[ModuleType]:
     for module in modules:
         origin = Path(str(module.__file__)).resolve()
         if not origin.is_relative_to(arm_root()):
-            raise NotInArm(f"{module.__name__} was imported from {origin}, which is not in the arm {arm_root()}")
+            raise NotInArmError(
+                f"{module.__name__} was imported from {origin}, which is not in the arm {arm_root()}"
+            )
     return modules
 
 
@@ -70,21 +74,21 @@ def owner_of(name: str) -> ModuleType:
     """The surface module that defines `name`.
 
     Raises:
-        NotInArm: none does, so the arm cannot be judged by this suite.
+        NotInArmError: none does, so the arm cannot be judged by this suite.
     """
     for module in surface_modules():
         if getattr(getattr(module, name, None), "__module__", module.__name__) == module.__name__ and hasattr(
             module, name
         ):
             return module
-    raise NotInArm(
+    raise NotInArmError(
         f"arm {os.environ.get('FORKPROOF_ARM', '?')} defines no {name} in {', '.join(SURFACE)}; "
         "run this suite on an arm whose series provides it (see patches/README.md)"
     )
 
 
 def production(name: str) -> Any:
-    """The arm's own object called `name`; raises NotInArm like `owner_of`."""
+    """The arm's own object called `name`; raises NotInArmError like `owner_of`."""
     return getattr(owner_of(name), name)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from mutations import MUTATIONS, Rows
 
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the mutations on the command line."""
     parser.addoption(
         "--mutate", choices=sorted(MUTATIONS), help="size the scratch by a rule that is known to be wrong"
     )

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from armlib.config import vllm_config
-from armlib.production import NotInArm, production, replaced
+from armlib.production import NotInArmError, production, replaced
 from vectors import Configuration
 
 LAUNCH_GRID_2D = 128
-"""vLLM prefers the split-KV kernel below 128 // num_kv_heads sequences; 128 is its MIN_LAUNCH_GRID_SIZE_2D."""
+"""vLLM prefers the split-KV kernel up to 128 // num_kv_heads sequences: its MIN_LAUNCH_GRID_SIZE_2D."""
 
 PlanCall = Callable[..., Any]
 
@@ -51,7 +51,9 @@ def planned_capacity(owner: Any, configuration: Configuration) -> int:
 
 
 def check_cap_is_heard(plan: PlanCall) -> None:
-    """Raise NotInArm when the plan does not change with the cap: the grid would then prove nothing."""
+    """Raise NotInArmError when the plan does not change with the cap: the grid would then prove nothing."""
     config = config_for(131072, 64, 64)
     if capacity_with_cap(plan, config, 1) == capacity_with_cap(plan, config, 32):
-        raise NotInArm("the arm's plan cannot be asked for another query-length cap than MAX_QUERY_LEN_3D")
+        raise NotInArmError(
+            "the arm's plan cannot be asked for another query-length cap than MAX_QUERY_LEN_3D"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from armlib.attention import Batch, Geometry, make_layer, run_leg
 from armlib.breach import allocated_rows, breach_state, declared_capacity
 from armlib.builder import make_builder

@@ -9,9 +9,9 @@ import pytest
 from armlib.builder import make_builder
 from armlib.config import vllm_config
 from armlib.production import owner_of, production
-from mutations import MUTATIONS, Rows
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from mutations import MUTATIONS, Rows
 from plan_access import LAUNCH_GRID_2D, planned_capacity
 from vectors import Configuration, grid
 
@@ -39,7 +39,9 @@ def test_every_class_of_the_grid(measure: Any, reached: Any, mutation: Rows | No
     totals = dict.fromkeys(names, 0)
     for configuration in grid():
         rows = [mutate(configuration) for mutate in MUTATIONS.values()]
-        capacity = mutation(configuration) if mutation else planned_capacity(owner, configuration)
+        capacity = planned_capacity(owner, configuration)
+        if mutation:
+            capacity = mutation(configuration)
         for name, count in zip(names, class_counts(configuration, capacity, *rows), strict=True):
             totals[name] += count
     print(f"{totals['classes']:,} classes of accepted batches checked")
@@ -80,7 +82,8 @@ CONFIGS = st.fixed_dictionaries(
         "tokens": st.integers(1, 1 << 18),
         "seqs": st.integers(1, 1024),
         "heads_kv": st.integers(1, LAUNCH_GRID_2D),
-        "captures": st.none() | st.lists(st.integers(1, 512), min_size=1, max_size=40, unique=True).map(sorted),
+        "captures": st.none()
+        | st.lists(st.integers(1, 512), min_size=1, max_size=40, unique=True).map(sorted),
         "lengths": st.lists(st.integers(0, 16), min_size=1, max_size=128),
     }
 )

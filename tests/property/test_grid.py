@@ -21,7 +21,9 @@ def test_published_vectors(measure: Any, reached: Any, mutation: Rows | None) ->
     count: Counter[str] = Counter()
     for configuration in grid():
         rows = {name: mutate(configuration) for name, mutate in MUTATIONS.items()}
-        rows["plan"] = mutation(configuration) if mutation else planned_capacity(owner, configuration)
+        rows["plan"] = planned_capacity(owner, configuration)
+        if mutation:
+            rows["plan"] = mutation(configuration)
         for vector in vectors(configuration, rng):
             count["vectors"] += 1
             if not configuration.accepts(vector):
