@@ -53,6 +53,30 @@ def pool(session: nox.Session) -> None:
     run_in_stack(session, "run", "pool", *session.posargs)
 
 
+@nox.session(requires=["build"], venv_backend="none")
+def membudget(session: nox.Session) -> None:
+    """Boot on paper: what is allocated inside the memory profile, what after it, and in which order."""
+    run_in_stack(session, "run", "membudget", *session.posargs)
+
+
+@nox.session(requires=["build"], venv_backend="none")
+def oracle(session: nox.Session) -> None:
+    """Run the arm's own kernels and compare them with an attention of our own over the cached bytes."""
+    run_in_stack(session, "run", "oracle", *session.posargs)
+
+
+@nox.session(requires=["build"], venv_backend="none", default=False)
+def kernelbench(session: nox.Session) -> None:
+    """Time one attention call on a GPU, on both kernels, against the time its bytes alone would take."""
+    run_in_stack(session, "run", "kernelbench", *session.posargs)
+
+
+@nox.session(requires=["build"], venv_backend="none", default=False)
+def bundle(session: nox.Session) -> None:
+    """Pack arms, suites and wheels into one archive for a GPU host without internet."""
+    run_in_stack(session, "bundle", *session.posargs)
+
+
 @nox.session
 def diff(session: nox.Session) -> None:
     """Compare every result on disk with the baselines, without measuring anything."""

@@ -57,6 +57,13 @@ def add_options(parser: argparse.ArgumentParser, lane: str | None = None) -> Non
         "--series", type=Path, metavar="DIR", help="a series other than patches/ (or FORKPROOF_SERIES)"
     )
     parser.add_argument(
+        "--flavour",
+        type=Flavour,
+        choices=list(Flavour),
+        metavar="{lean,full}",
+        help="how much of the wheel the arm has (default: lean on cpu, full elsewhere)",
+    )
+    parser.add_argument(
         "--flag",
         action="append",
         default=[],
@@ -98,9 +105,9 @@ def run_suites(args: argparse.Namespace, suites: Sequence[tuple[str, str]]) -> N
         check_suite(suite)
     flags = parse_flags(args.flag)
     check_environment()
-    arms = find_arms(args.arm, args.series, {flavour_on(lane) for _, lane in suites})
+    arms = find_arms(args.arm, args.series, {args.flavour or flavour_on(lane) for _, lane in suites})
     for suite, lane in suites:
-        *earlier, arm = arms[flavour_on(lane)]
+        *earlier, arm = arms[args.flavour or flavour_on(lane)]
         job = job_for(suite, lane, arm, earlier, flags, args.workers, args.rest)
         print(f"== {suite} on {lane}, arm {arm.name} ({arm.manifest.series_hash[:12]})", flush=True)
         status = run_suite(job)

@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 SUITES_DIR = ROOT / "tests"
 NOT_SUITES = {"gate"}
 """Folders of tests/ that hold the gate's own tests."""
+SITE_VARIABLE = "FORKPROOF_SITE"
+"""A folder of installed wheels that a bundle brings along."""
 NEEDED_MODULES = ("torch", "triton", "numpy", "pytest", "xdist", "msgspec")
 """What every suite needs beside the arm; the arm's other imports fail by their own names."""
 SCRUBBED = (
@@ -98,9 +100,10 @@ def default_workers(lane: str) -> int:
     return (os.cpu_count() or 1) if lane == CPU_LANE else 1
 
 
-def import_path(job: SuiteJob) -> list[Path]:
-    """Where the suite imports from: the arm first, then the gate, then the suites' helpers."""
-    return [job.arm_root, ROOT, SUITES_DIR, SUITES_DIR / job.suite]
+def import_path(job: SuiteJob, base: Mapping[str, str]) -> list[Path]:
+    """Where the suite imports from: the arm first, then the gate, the suites' helpers, and a bundle's wheels."""
+    site = base.get(SITE_VARIABLE)
+    return [job.arm_root, ROOT, SUITES_DIR, SUITES_DIR / job.suite, *([Path(site)] if site else [])]
 
 
 def suite_environment(job: SuiteJob, base: Mapping[str, str], scratch: Path) -> dict[str, str]:
@@ -113,7 +116,7 @@ def suite_environment(job: SuiteJob, base: Mapping[str, str], scratch: Path) -> 
     """
     env = {name: value for name, value in base.items() if not name.startswith(SCRUBBED)}
     env |= {
-        "PYTHONPATH": os.pathsep.join(map(str, import_path(job))),
+        "PYTHONPATH": os.pathsep.join(map(str, import_path(job, base))),
         # Arms share unchanged files and are hashed: no run may leave bytecode in them.
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",

@@ -1,7 +1,7 @@
 """One int4 attention layer of the arm, entered as the model runner enters it.
 
 Metadata comes from the arm's builder, the cache is written by the arm's `do_kv_cache_update`, and the call
-goes through `TritonAttentionImpl.forward`. Nothing here names a keyword that a patch passes on from builder to
+goes through `TritonAttentionImpl.forward`. Nothing here names a keyword that a patch passes from builder to
 launcher.
 """
 

@@ -1,0 +1,88 @@
+"""``python -m ci bundle``: pack arms, suites and wheels for a GPU host without internet."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from ci.commands.stack import ConsoleProgress
+from ci.errors import ExitCode, UsageError
+from ci.lanes.bundle import MIB, Contents, download_wheels, pack, tracked_files, write_parts
+from ci.lanes.run import ROOT, check_suite
+from ci.stack.arms import find_arms_up_to
+from ci.stack.cache import cache_root
+from ci.stack.record import Flavour
+
+EPILOG = """\
+examples:
+  python -m ci bundle                                   arms, oracle and kernelbench, Python 3.12
+  python -m ci bundle --host-has torch triton numpy     leave out what the host has
+  python -m ci bundle --part-mib 60                     in parts; join them with cat
+
+on the host:
+  cat bundle.tar.xz.part* | tar xJ && forkproof-bundle/run.sh oracle --lane h200
+"""
+HOST_HAS = ("torch", "triton", "numpy")
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "bundle",
+        help="pack arms, suites and wheels for a GPU host without internet",
+        description="Pack the checkout, the built arms and the missing wheels into one archive "
+        "with a run script.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=Path("out/bundle.tar.xz"), help="default: %(default)s")
+    parser.add_argument(
+        "--arm", default="patched", help="this arm and those before it (default: %(default)s)"
+    )
+    parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
+    parser.add_argument("--flavour", choices=[f.value for f in Flavour], default=Flavour.LEAN.value)
+    parser.add_argument("--suites", nargs="+", default=["oracle", "kernelbench"], metavar="SUITE")
+    parser.add_argument("--python", default="3.12", help="the host's Python (default: %(default)s)")
+    parser.add_argument(
+        "--host-has",
+        nargs="+",
+        default=list(HOST_HAS),
+        metavar="NAME",
+        help=f"packages that the host has and that are not packed (default: {' '.join(HOST_HAS)})",
+    )
+    parser.add_argument("--part-mib", type=int, metavar="N", help="split into parts of N MiB")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Build the arms, fetch the wheels, write the archive."""
+    for suite in args.suites:
+        check_suite(suite)
+    if args.part_mib is not None and args.part_mib < 1:
+        raise UsageError(f"--part-mib {args.part_mib}: a part has at least 1 MiB")
+    cache, flavour = cache_root(), Flavour(args.flavour)
+    with ConsoleProgress(Console(stderr=True)) as progress:
+        arms = find_arms_up_to(args.arm, args.series, flavour=flavour, progress=progress)
+    tree = cache / "trees" / arms[0].root.parent.name
+    with tempfile.TemporaryDirectory(prefix="forkproof-wheels-") as folder:
+        wheels = download_wheels(ROOT / "locks" / "stack.txt", Path(folder), args.python, args.host_has)
+        contents = Contents(
+            checkout=tracked_files(),
+            cache=cache,
+            cached=[tree, *(arm.root for arm in arms)],
+            wheels=wheels,
+            suites=args.suites,
+            flavour=flavour.value,
+            series=args.series,
+        )
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        written = write_parts(pack(contents), args.out, args.part_mib and args.part_mib * MIB)
+    for path in written:
+        print(f"{path}  {path.stat().st_size / MIB:.1f} MiB")
+    print(
+        f"bundle: {len(arms)} arms, {len(wheels)} wheels; on the host: tar xJf, then forkproof-bundle/run.sh"
+    )
+    return ExitCode.PASS

@@ -1,0 +1,169 @@
+"""One archive for a GPU host without internet: the checkout, built arms, missing wheels, a run script.
+
+The archive is reproducible: the same inputs give the same bytes, whoever packs them.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import shlex
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.errors import GateError
+from ci.lanes.run import ROOT, SITE_VARIABLE
+from ci.results.files import write_atomic
+
+FOLDER = "forkproof-bundle"
+"""The folder that the archive unpacks to."""
+WHEEL_PLATFORMS = (
+    "manylinux_2_28_x86_64",
+    "manylinux_2_27_x86_64",
+    "manylinux_2_17_x86_64",
+    "manylinux2014_x86_64",
+)
+MIB = 1024 * 1024
+
+RUN_SCRIPT = """\
+#!/usr/bin/env bash
+# Runs suites on this host, without network. Usage: ./run.sh [SUITE...] [-- options of `python -m ci run`]
+set -euo pipefail
+here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
+python=${{PYTHON:-python3}}
+export {site}="$here/site" PYTHONPATH="$here/site" FORKPROOF_CACHE="$here/cache"
+if [ ! -d "$here/site" ]; then
+    "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$here/site" "$here"/wheels/*.whl
+fi
+cd "$here/checkout"
+if [ $# -eq 0 ]; then set -- {suites}; fi
+exec "$python" -m ci run --flavour {flavour} {series}"$@"
+"""
+
+
+class BundleError(GateError):
+    """The archive cannot be made."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What goes into a bundle."""
+
+    checkout: Sequence[Path]
+    """Files relative to the repository."""
+    cache: Path
+    cached: Sequence[Path]
+    """Folders below the cache: the stock tree and the arms."""
+    wheels: Sequence[Path]
+    suites: Sequence[str]
+    flavour: str
+    series: Path | None = None
+    """A series other than the checkout's own; its files are packed as well."""
+
+
+def tracked_files(root: Path = ROOT) -> list[Path]:
+    """What git tracks, relative to the repository: nothing that happens to lie around is packed."""
+    listed = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        raise BundleError(
+            f"{root} is not a git checkout: {listed.stderr.strip()}",
+            remedy="bundle from a clone, so that the host runs what is committed",
+        )
+    return [Path(name) for name in listed.stdout.split("\0") if name and (root / name).is_file()]
+
+
+def download_wheels(lock: Path, folder: Path, python: str, host_has: Iterable[str]) -> list[Path]:
+    """Wheels of the lock for the host's Python, less what the host has.
+
+    Args:
+        lock: pinned requirements with hashes.
+        folder: where the wheels go.
+        python: the host's Python, such as "3.12".
+        host_has: names that are not packed.
+    """
+    left_out = {name.lower() for name in host_has}
+    wanted = folder / "requirements.txt"
+    text = without(lock.read_text(encoding="utf-8"), left_out)
+    write_atomic(wanted, text.encode())
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"),
+        *("--implementation", "cp", "--python-version", python, "--require-hashes"),
+        *(word for platform in WHEEL_PLATFORMS for word in ("--platform", platform)),
+        *("--dest", str(folder), "--requirement", str(wanted)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BundleError(
+            f"pip could not download the wheels for Python {python}: {done.stderr.strip()[-600:]}",
+            remedy="name packages that the host has with --host-has, or another --python",
+        )
+    return sorted(folder.glob("*.whl"))
+
+
+def without(requirements: str, names: set[str]) -> str:
+    """A lock file without some packages: an entry is a line `name==...` and its indented lines."""
+    kept, keep = [], True
+    for line in requirements.splitlines(keepends=True):
+        if line and not line[0].isspace() and not line.startswith("#"):
+            keep = line.partition("==")[0].strip().lower() not in names
+        if keep:
+            kept.append(line)
+    return "".join(kept)
+
+
+def pack(contents: Contents, root: Path = ROOT) -> bytes:
+    """The archive: tar with hard links kept, so that files which arms share are stored once, under xz."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in contents.checkout:
+            _add(archive, root / name, Path("checkout", name))
+        for folder in contents.cached:
+            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+                _add(archive, file, Path("cache", file.relative_to(contents.cache)))
+        for wheel in contents.wheels:
+            _add(archive, wheel, Path("wheels", wheel.name))
+        if contents.series:
+            for file in sorted(path for path in contents.series.iterdir() if path.is_file()):
+                _add(archive, file, Path("series", file.name))
+        script = RUN_SCRIPT.format(
+            site=SITE_VARIABLE,
+            suites=shlex.join(contents.suites),
+            flavour=contents.flavour,
+            series='--series "$here/series" ' if contents.series else "",
+        ).encode()
+        info = tarfile.TarInfo(f"{FOLDER}/run.sh")
+        info.size, info.mode = len(script), 0o755
+        archive.addfile(info, io.BytesIO(script))
+    return lzma.compress(buffer.getvalue(), preset=6)
+
+
+def _add(archive: tarfile.TarFile, file: Path, name: Path) -> None:
+    info = archive.gettarinfo(str(file), arcname=str(FOLDER / name))
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mtime = 0
+    info.mode = 0o755 if info.mode & 0o100 else 0o644
+    if info.isreg():
+        with file.open("rb") as data:
+            archive.addfile(info, data)
+    else:
+        archive.addfile(info)
+
+
+def write_parts(data: bytes, target: Path, part_bytes: int | None) -> list[Path]:
+    """Write the archive whole, or in numbered parts that `cat` joins again."""
+    if part_bytes is None or len(data) <= part_bytes:
+        write_atomic(target, data)
+        return [target]
+    parts = []
+    for number, start in enumerate(range(0, len(data), part_bytes), start=1):
+        part = target.with_name(f"{target.name}.part{number:02d}")
+        write_atomic(part, data[start : start + part_bytes])
+        parts.append(part)
+    return parts

@@ -1,0 +1,83 @@
+"""A written cache and the legs that run over it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
+from armlib.builder import make_builder
+from cases import DEVICE, SHARED_BATCH, Case, config_for
+from reference import attention, end_to_end
+
+
+@dataclass
+class Bench:
+    """One geometry: a layer whose cache is written once, and the source it was written from."""
+
+    geometry: Geometry
+    written: Batch
+    layer: Layer
+    key: torch.Tensor
+    """[sum of written sequence lengths, KV heads, head size]."""
+    value: torch.Tensor
+
+    def narrowed(self, batch: Batch) -> Layer:
+        """The layer with as many sequences as `batch` has; longer cached sequences do no harm."""
+        return replace(self.layer, block_table=self.layer.block_table[: len(batch.q_lens)])
+
+    def query(self, batch: Batch, seed: int) -> torch.Tensor:
+        """Standard-normal queries, [tokens, query heads, head size]."""
+        shape = (batch.tokens, self.geometry.heads_q, self.geometry.head_size)
+        return normal(shape, seed, self.geometry.dtype)
+
+
+def normal(shape: tuple[int, ...], seed: int, dtype: torch.dtype) -> torch.Tensor:
+    """Standard-normal values, the same on every device."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
+
+
+def make_bench(geometry: Geometry, batch: Batch = SHARED_BATCH, seed: int = 1) -> Bench:
+    """Write standard-normal keys and values through the arm's own cache update."""
+    layer = make_layer(config_for(geometry), geometry, batch)
+    shape = (sum(batch.seq_lens), geometry.heads_kv, geometry.head_size)
+    key, value = normal(shape, seed, geometry.dtype), normal(shape, seed + 1, geometry.dtype)
+    layer.write(batch, key, value)
+    return Bench(geometry, batch, layer, key, value)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Largest absolute differences of one leg from the reference."""
+
+    launcher: float
+    """Before the inverse transform: query and output as the kernels see them."""
+    end_to_end: float
+    """After it, from the untransformed query."""
+    magnitude: float
+    """Largest absolute output at the launcher."""
+
+
+def errors_of(leg: Leg, bench: Bench, batch: Batch, query: torch.Tensor) -> Errors:
+    """Compare a leg with the reference at both layers."""
+    layer = bench.narrowed(batch)
+    call = leg.calls[0]
+    scale = bench.geometry.softmax_scale / bench.geometry.head_size
+    rows = sum(batch.q_lens)
+    expected = attention(call.query, layer, batch, scale)
+    whole = end_to_end(query, layer, batch)
+    return Errors(
+        launcher=float((call.output[:rows].double() - expected.double()).abs().max()),
+        end_to_end=float((leg.output[:rows].double() - whole).abs().max()),
+        magnitude=float(call.output.abs().max()),
+    )
+
+
+def run_case(case: Case, bench: Bench, builder: Any = None, seed: int = 7) -> tuple[torch.Tensor, list[Leg]]:
+    """Both legs of a case over one query: flag 0, then flag 1."""
+    batch = case.batch
+    builder = builder or make_builder(config_for(bench.geometry), DEVICE)
+    query = bench.query(batch, seed)
+    layer = bench.narrowed(batch)
+    return query, [run_leg(layer, builder, batch, query, flag) for flag in (False, True)]

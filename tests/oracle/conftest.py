@@ -1,0 +1,71 @@
+"""Shared caches of the oracle: written once per worker, since the interpreter takes seconds for a write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from armlib.attention import Geometry
+from bench import Bench, make_bench
+from cases import DEVICE, NARROW, REAL
+
+from ci.gate.policy import parse_policy
+
+POLICY_FILE = Path(__file__).parents[2] / "baselines" / "policy.toml"
+
+GPU_ONLY = "gpu_only"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers by which lanes differ."""
+    config.addinivalue_line("markers", f"{GPU_ONLY}: planned on lanes with a GPU only")
+    config.addinivalue_line("markers", "cpu_only: controls that run on the CPU lane")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Collect what this lane plans; the plan says so too, and a planned case that is absent is missing."""
+    other = GPU_ONLY if DEVICE == "cpu" else "cpu_only"
+    out = [item for item in items if item.get_closest_marker(other)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
+
+
+@pytest.fixture(scope="session")
+def benches() -> dict[Geometry, Bench]:
+    """One written cache per geometry, filled on demand."""
+    return {}
+
+
+@pytest.fixture
+def real(benches: dict[Geometry, Bench]) -> Bench:
+    """The real geometry: 24 query heads, 4 KV heads, head size 256."""
+    return cached(benches, REAL)
+
+
+@pytest.fixture
+def narrow(benches: dict[Geometry, Bench]) -> Bench:
+    """A quarter of its heads."""
+    return cached(benches, NARROW)
+
+
+def cached(benches: dict[Geometry, Bench], geometry: Geometry) -> Bench:
+    """The bench of a geometry, made at its first use."""
+    if geometry not in benches:
+        benches[geometry] = make_bench(geometry)
+    return benches[geometry]
+
+
+@pytest.fixture(scope="session")
+def bound() -> Callable[[str, str, str], float]:
+    """(suite, case, metric) -> the policy's bound, which a control must exceed."""
+    policy = parse_policy(POLICY_FILE.read_text(encoding="utf-8"), POLICY_FILE)
+
+    def bound_of(suite: str, case: str, metric: str) -> float:
+        rule = policy.rule_for(suite, case, metric)
+        assert rule is not None
+        assert rule.limit is not None, f"{metric} has no bound in {POLICY_FILE.name}"
+        return rule.limit
+
+    return bound_of

@@ -1,0 +1,129 @@
+"""Deliberate breaks that the oracle must catch: each is recorded, and a green one invalidates the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from armlib.attention import Batch, run_leg
+from armlib.builder import make_builder
+from bench import Bench, errors_of
+from cases import CAPACITY, CASES, DEVICE, HISTORY, config_for
+from child import run_child
+from verdict import unusable
+from vllm.triton_utils import triton
+from vllm.v1.attention.ops import int4_per_token_head as kernels
+
+SMALL_BATCH = Batch((4,), HISTORY)
+
+
+@contextmanager
+def kernel_global(name: str, new: Any) -> Iterator[None]:
+    """Replace what the arm's int4 kernels find under a global name."""
+    original = getattr(kernels, name)
+    setattr(kernels, name, new)
+    try:
+        yield
+    finally:
+        setattr(kernels, name, original)
+
+
+@triton.jit
+def mask_without_self(  # type: ignore[no-untyped-def]  # noqa: ANN201
+    query_abs_pos,  # noqa: ANN001
+    seq_offset,  # noqa: ANN001
+    seq_idx,  # noqa: ANN001
+    seq_len,  # noqa: ANN001
+    mm_prefix_range_ptr,  # noqa: ANN001
+    SLIDING_WINDOW,  # noqa: ANN001, N803
+    USE_MM_PREFIX,  # noqa: ANN001, N803
+    MAX_MM_RANGES,  # noqa: ANN001, N803
+):
+    """A causal mask that is wrong by one: no token sees itself."""
+    return seq_offset[None, :] < query_abs_pos
+
+
+class DroppedSegment:
+    """`reduce_segments` as launched, but one segment of every row has lost its weight."""
+
+    def __init__(self, original: Any, segment: int) -> None:
+        self.original = original
+        self.segment = segment
+
+    def __getitem__(self, grid: Any) -> Any:
+        def launch(**kwargs: Any) -> None:
+            kwargs["segm_expsum_ptr"][..., self.segment] = 0.0
+            kwargs["segm_output_ptr"][..., self.segment, :] = 0.0
+            self.original[grid](**kwargs)
+
+        return launch
+
+
+def reference_error(bench: Bench) -> float:
+    """Launcher error of one small flag-1 leg."""
+    builder = make_builder(config_for(bench.geometry), DEVICE)
+    query = bench.query(SMALL_BATCH, seed=11)
+    leg = run_leg(bench.narrowed(SMALL_BATCH), builder, SMALL_BATCH, query, flag=True)
+    assert leg.scratch_written, "the damaged leg must be a 3D one"
+    return errors_of(leg, bench, SMALL_BATCH, query).launcher
+
+
+@pytest.mark.cpu_only
+def test_wrong_mask(narrow: Bench, measure: Any, bound: Any) -> None:
+    """A mask that is off by one exceeds the reference's bound; the interpreter sees it at once."""
+    limit = bound("oracle", "hist-[9]", "launcher_ref_flag1")
+    with kernel_global("compute_kv_seq_mask", mask_without_self):
+        error = reference_error(narrow)
+    measure.control("control-wrong-mask", red=error > limit, metric="launcher_ref", value=error, unit="abs")
+    assert error > limit
+
+
+def test_dropped_segment(narrow: Bench, measure: Any, bound: Any) -> None:
+    """A segment that is lost between the kernels exceeds the bound; the same batch undamaged does not."""
+    limit = bound("oracle", "hist-[9]", "launcher_ref_flag1")
+    assert reference_error(narrow) <= limit
+    with kernel_global("reduce_segments", DroppedSegment(kernels.reduce_segments, segment=1)):
+        error = reference_error(narrow)
+    measure.control(
+        "control-dropped-segment", red=error > limit, metric="launcher_ref", value=error, unit="abs"
+    )
+    assert error > limit
+
+
+def test_skipped_launcher(narrow: Bench, measure: Any) -> None:
+    """A harness that never reaches the launcher is unusable, however right its output looks."""
+    builder = make_builder(config_for(narrow.geometry), DEVICE)
+    query = narrow.query(SMALL_BATCH, seed=11)
+    layer = narrow.narrowed(SMALL_BATCH)
+
+    def bypass(module: Any, q: Any, k: Any, v: Any, cache: Any, metadata: Any, output: torch.Tensor) -> None:
+        output.zero_()
+
+    forward, layer.impl.forward = layer.impl.forward, bypass  # type: ignore[method-assign]
+    try:
+        leg = run_leg(layer, builder, SMALL_BATCH, query, flag=True)
+    finally:
+        layer.impl.forward = forward  # type: ignore[method-assign]
+    caught = unusable(leg) is not None
+    measure.control(
+        "control-launcher-skipped", red=caught, metric="launches", value=len(leg.calls), unit="calls"
+    )
+    assert caught
+
+
+def test_sequence_units(measure: Any) -> None:
+    """Declared and allocated in sequence units, exactly the cases that never ask for capacity stay green."""
+    reasons = run_child("sequence-units")
+    breached = {name for name, reason in reasons.items() if reason == CAPACITY}
+    red = breached == {case.name for case in CASES if case.asks_for_capacity}
+    green = sorted(set(reasons) - breached)
+    # The longest batch is turned away by the length policy: no capacity can concern it.
+    left_out = sorted({case.name for case in CASES} - set(reasons))
+    measure.control("control-sequence-units", red=red, metric="green", value=" ".join(green), unit="name")
+    measure("control-sequence-units", "left_out", " ".join(left_out), unit="name", control=True)
+    assert red
+    assert green == ["decode-[1]", "policy-[17]"]
+    assert left_out == ["wild-[848]"]

@@ -1,0 +1,48 @@
+"""The defect and its cause, as a table: arm, graph mode and batch size -> kernel and reason."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from armlib.production import in_arm, other_arm_root
+from cases import CAPACITY, ELIGIBLE, POLICY
+from defect import table
+
+SERVED, TOO_LONG, SHORT = f"3D: {ELIGIBLE}", f"2D: {POLICY}", f"2D: {CAPACITY}"
+
+
+def in_other_arm(name: str) -> Any:
+    """Table and flips of an earlier arm, from a process that imports that arm."""
+    script = Path(__file__).with_name("defect.py")
+    done = subprocess.run(
+        [sys.executable, str(script)], env=in_arm(name), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_sequence_units_lose_nine_tokens(measure: Any) -> None:
+    """In the arm sized in sequences nine tokens fall back under graphs only, and the rows are the cause."""
+    assert other_arm_root("mq3d").is_dir()
+    found = in_other_arm("mq3d")
+    for mode, rows in found["table"].items():
+        for batch, value in rows.items():
+            measure(f"defect-mq3d-{mode}", batch, value, unit="name")
+    for flip, value in found["flips"].items():
+        measure("defect-mq3d-flips", flip, value, unit="name")
+    assert found["table"]["graphs"]["batch_9"] == SHORT
+    assert found["table"]["eager"]["batch_9"] == SERVED
+    assert found["flips"] == {"eager_8_rows": SHORT, "graphs_16_rows": SERVED}
+
+
+def test_token_units_serve_nine_tokens(measure: Any) -> None:
+    """In the arm under test graph mode no longer decides: all batches up to 16 tokens are served."""
+    for mode, rows in table().items():
+        for batch, value in rows.items():
+            measure(f"defect-{mode}", batch, value, unit="name")
+        assert [rows[f"batch_{size}"] for size in (1, 2, 4, 8, 9)] == [SERVED] * 5
+        assert rows["batch_24"] == TOO_LONG

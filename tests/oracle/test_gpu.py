@@ -1,0 +1,90 @@
+"""What only a card can show: captured graphs, long contexts, the drafter's layers, bfloat16."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from armlib.attention import Batch, Geometry, run_leg
+from armlib.builder import make_builder
+from armlib.production import in_arm, owner_of
+from bench import Bench, errors_of, make_bench
+from capture import captured_leg
+from cases import DEVICE, HISTORY, REAL, config_for
+from long_context import CONTEXTS, QUERY_TOKENS, relative_errors
+from verdict import measure_leg, path_of
+
+pytestmark = pytest.mark.gpu_only
+
+DRAFTER = Geometry(heads_q=32, heads_kv=8, head_size=128)
+BFLOAT16 = Geometry(dtype=torch.bfloat16)
+GRAPH_BATCHES = {"graph-[8]": (8,), "graph-[16,1]": (16, 1), "graph-[8,8]": (8, 8), "graph-[1]": (1,)}
+OTHER_LAYERS = {
+    "drafter-[8]": (DRAFTER, (8,)),
+    "drafter-[16,1]": (DRAFTER, (16, 1)),
+    "bf16-[8]": (BFLOAT16, (8,)),
+    "bf16-[16,1]": (BFLOAT16, (16, 1)),
+}
+
+
+@pytest.mark.parametrize("name", GRAPH_BATCHES)
+def test_captured_graph(name: str, real: Bench, measure: Any, reached: Any) -> None:
+    """A captured call, replayed with fresh queries in the same buffers, equals eager and the reference."""
+    reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
+    batch = Batch(GRAPH_BATCHES[name], HISTORY)
+    builder = make_builder(config_for(REAL), DEVICE)
+    layer = real.narrowed(batch)
+    capture_query, fresh = (real.query(batch, seed) for seed in (31, 32))
+    replayed = captured_leg(layer, builder, batch, capture_query, fresh)
+    eager = run_leg(layer, builder, batch, fresh, flag=True)
+    measure(name, "path", path_of(eager), unit="name")
+    measure(name, "diff_eager", float((replayed - eager.output).abs().max()), unit="abs")
+    error = errors_of(eager, real, batch, fresh)
+    whole = float((replayed.double() - eager.output.double()).abs().max()) + error.end_to_end
+    measure(name, "end_to_end_ref", whole, unit="abs")
+    assert not bool((replayed == 0).all())
+
+
+@pytest.mark.parametrize("name", OTHER_LAYERS)
+def test_other_layers(name: str, measure: Any, reached: Any) -> None:
+    """The drafter's attention shape and bfloat16 activations also take the kernel they should."""
+    reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
+    geometry, q_lens = OTHER_LAYERS[name]
+    batch = Batch(q_lens, HISTORY)
+    bench = make_bench(geometry, batch)
+    builder = make_builder(config_for(geometry), DEVICE)
+    query = bench.query(batch, seed=7)
+    for flag in (False, True):
+        leg = run_leg(bench.layer, builder, batch, query, flag)
+        assert measure_leg(measure, name, int(flag), leg)
+        error = errors_of(leg, bench, batch, query)
+        measure(name, f"launcher_ref_flag{int(flag)}", error.launcher, unit="abs")
+
+
+def stock_errors() -> dict[str, float]:
+    """The same long-context errors in the stock arm, from a process that imports it."""
+    script = Path(__file__).with_name("long_context.py")
+    done = subprocess.run(
+        [sys.executable, str(script)], env=in_arm("stock"), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_long_context(measure: Any) -> None:
+    """The error against float64 grows with context in stock too; an arm must not be worse than stock."""
+    ours = relative_errors()
+    stock = stock_errors()
+    for context in CONTEXTS:
+        for tokens in QUERY_TOKENS:
+            case = f"long-{context}-[{tokens}]"
+            for flag in (0, 1):
+                key = f"{context}/{tokens}/{flag}"
+                measure(case, f"relative_error_flag{flag}", ours[key], unit="1")
+                measure(case, f"ratio_to_stock_flag{flag}", ours[key] / stock[key], unit="1")
+            measure(case, "relative_error_stock", stock[f"{context}/{tokens}/0"], unit="1")

@@ -1,0 +1,37 @@
+"""What a leg did, as records; a leg that did not reach the launcher exactly once says nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from armlib.attention import Leg
+
+UNREACHED = (
+    "the launcher was called {calls} times in this leg, not once, so the leg says nothing about the arm"
+)
+
+
+def unusable(leg: Leg, expected_calls: int = 1) -> str | None:
+    """Why a leg cannot be judged, or None."""
+    if len(leg.calls) == expected_calls:
+        return None
+    return UNREACHED.format(calls=len(leg.calls))
+
+
+def path_of(leg: Leg) -> str:
+    """The kernel that ran, told from the scratch: 3D writes it and 2D leaves it alone."""
+    return "3D" if leg.scratch_written else "2D"
+
+
+def measure_leg(measure: Any, case: str, flag: int, leg: Leg) -> bool:
+    """Record what one leg did; returns whether its numbers mean anything."""
+    reason = unusable(leg)
+
+    def record(metric: str, value: Any, unit: str) -> None:
+        measure(case, f"{metric}_flag{flag}", None if reason else value, unit=unit, reason=reason)
+
+    measure(case, f"launches_flag{flag}", len(leg.calls), unit="calls")
+    record("path", path_of(leg), "name")
+    record("reasons", leg.reasons[0] if leg.reasons else "no dispatch line", "name")
+    record("finite", bool(leg.output.isfinite().all()), "bool")
+    return reason is None
