@@ -101,7 +101,7 @@ def default_workers(lane: str) -> int:
 
 
 def import_path(job: SuiteJob, base: Mapping[str, str]) -> list[Path]:
-    """Where the suite imports from: the arm first, then the gate, the suites' helpers, and a bundle's wheels."""
+    """Where the suite imports from: arm, gate, the suites' helpers, and the wheels that a bundle brought."""
     site = base.get(SITE_VARIABLE)
     return [job.arm_root, ROOT, SUITES_DIR, SUITES_DIR / job.suite, *([Path(site)] if site else [])]
 
