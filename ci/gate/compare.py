@@ -7,15 +7,17 @@ import shlex
 from collections.abc import Iterable
 from datetime import datetime
 
+from ci.gate.ab import AbResult, Design, Noise, decide, pool
 from ci.gate.freshness import freshness_problems
 from ci.gate.plan import RED, Plan, PlannedMetric
-from ci.gate.policy import Policy, Rule
+from ci.gate.policy import Direction, Kind, Policy, Rule
 from ci.gate.rows import Cause, Row, SuiteVerdict, Value
 from ci.gate.tests_seen import rows_of_tests, warnings_of_tests
 from ci.gate.values import judge
 from ci.gate.verdict import Verdict
+from ci.results.aa import AA_FILE
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem, SuiteFiles
-from ci.results.records import BaselineHead, BaselineRecord, Record, RunHead
+from ci.results.records import AaSession, BaselineHead, BaselineRecord, Record, RunHead
 
 LANE = "lane"
 """The condition that matters to every metric."""
@@ -52,7 +54,7 @@ def _without(files: SuiteFiles, stale: set[str]) -> SuiteFiles:
 
 
 def _file_row(files: SuiteFiles, problem: FileProblem, planned: int) -> Row:
-    unread = problem.file not in (JUNIT_FILE, BASELINE_FILE)
+    unread = problem.file not in (JUNIT_FILE, BASELINE_FILE, AA_FILE)
     return Row(
         lane=files.lane,
         suite=files.suite,
@@ -73,6 +75,7 @@ class _Comparison:
         self.policy = policy
         self.lane, self.suite = files.lane, files.suite
         self.planned = planned
+        self.aa = files.aa
         self.run_head: RunHead = files.results.head
         self.records = {(one.case, one.metric): one for one in files.results.records}
         self.head: BaselineHead | None = files.baseline.head if files.baseline else None
@@ -146,6 +149,8 @@ class _Comparison:
             why = f"no rule of {self.policy.path.name} matches {self.suite}/{record.case}/{record.metric}"
             remedy = "add a [[rule]] table for it, with the origin of its number"
             return self._row(key, Verdict.INVALID, Cause.NO_RULE, why=why, remedy=remedy)
+        if rule.kind is Kind.AB and record.sessions:
+            return self._ab_row(record, rule)
         if accepted is None or self.head is None:
             why = "measured, but never accepted"
             # For the whole suite, so that many new records share one footnote.
@@ -167,6 +172,15 @@ class _Comparison:
         remedy = "" if verdict is Verdict.PASS else self._remedy(verdict, record.case)
         return self._row(key, verdict, cause, why=why, remedy=remedy)
 
+    def _ab_row(self, record: Record, rule: Rule) -> Row:
+        """Compare the arms of one record with each other: the accepted value plays no part in it."""
+        noise = noise_for(rule, self.suite, record, self.run_head, self.aa)
+        result = decide_record(rule, record, noise)
+        cause = Cause.TYPE if result.verdict is Verdict.INVALID else Cause.COMPARED
+        remedy = "" if result.verdict is Verdict.PASS else self._remedy(result.verdict, record.case)
+        row = self._row((record.case, record.metric), result.verdict, cause, why=result.why, remedy=remedy)
+        return dataclasses.replace(row, ab=result)
+
     def _unplanned_row(self, record: Record) -> Row:
         control = self._control_row(record)
         if control is not None:
@@ -187,7 +201,7 @@ class _Comparison:
         if verdict is Verdict.IMPROVED:
             return self._accept(case)
         if verdict is Verdict.INCONCLUSIVE:
-            return "measure more pairs"
+            return f"measure a fresh session: python -m ci run {self.suite} --lane {self.lane}"
         return f"mend the patch; if the new value is right: {self._accept(case)}"
 
     def _accept(self, case: str | None) -> str:
@@ -211,6 +225,7 @@ class _Comparison:
             remedy=remedy,
             control=record.control if record else accepted.control if accepted else False,
             accepted=accepted.accepted if accepted else None,
+            source=accepted.source if accepted else None,
         )
 
 
@@ -229,6 +244,26 @@ def differing_condition(rule: Rule, run: RunHead, accepted: BaselineHead) -> str
         if type(before) is not type(after) or before != after:
             return f"condition {name} differs: accepted under {before!r}, measured under {after!r}"
     return None
+
+
+def noise_for(rule: Rule, suite: str, record: Record, run: RunHead, aa: Iterable[AaSession]) -> Noise:
+    """Pool the A/A sessions of the same metric under the conditions that matter to ``rule``."""
+    return pool(
+        one.session
+        for one in aa
+        if (one.suite, one.case, one.metric, one.unit) == (suite, record.case, record.metric, record.unit)
+        and all(
+            one.conditions.get(name) is not None and one.conditions.get(name) == run.conditions.get(name)
+            for name in rule.conditions
+        )
+    )
+
+
+def decide_record(rule: Rule, record: Record, noise: Noise) -> AbResult:
+    """Return the verdict on the sessions of ``record`` under an A/B rule."""
+    assert rule.margin is not None and rule.pairs is not None  # noqa: S101, PT018 - the policy has checked
+    design = Design(rule.margin, rule.pairs)
+    return decide(record.sessions, design, noise, rule.direction is Direction.HIGHER)
 
 
 def _summary(files: SuiteFiles, planned: tuple[PlannedMetric, ...], rows: tuple[Row, ...]) -> SuiteVerdict:

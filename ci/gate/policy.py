@@ -181,8 +181,9 @@ def _check_numbers(where: str, table: _RuleTable) -> None:
         _refuse(where, "limit is not finite", "write a number")
     if table.margin is not None and not 0 < table.margin < 1:
         _refuse(where, "margin is not between 0 and 1", "write a fraction: 0.02 for two percent")
-    if table.pairs is not None and not 2 <= table.pairs <= 100:
-        _refuse(where, "pairs is not between 2 and 100", "write the largest number of pairs of boots")
+    if table.pairs is not None and (table.pairs % 2 or not 2 <= table.pairs <= 100):
+        what = "pairs is not an even number between 2 and 100"
+        _refuse(where, what, "write the largest number of pairs of boots; A B B A makes two")
     if table.kind is Kind.AB and table.direction is Direction.NEITHER:
         _refuse(
             where, "an A/B comparison needs a better direction", "write higher-is-better or lower-is-better"

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ci.errors import ExitCode
+from ci.gate.ab import AbResult
 from ci.gate.verdict import Verdict, overall
 from ci.results.jsonl import natural
 from ci.results.records import Acceptance, Scalar
@@ -58,6 +59,10 @@ class Row:
     remedy: str = ""
     control: bool = False
     accepted: Acceptance | None = None
+    source: str | None = None
+    """Where a transcribed baseline was published; None means that it was measured."""
+    ab: AbResult | None = None
+    """The numbers behind the verdict on an A/B metric."""
 
     @property
     def control_failed(self) -> bool:

@@ -15,9 +15,11 @@ from typing import TypeVar
 import msgspec
 
 from ci.errors import GateError
+from ci.results.aa import AA_FILE, read_aa
 from ci.results.files import FileMissingError, FileUnreadableError, read_limited
 from ci.results.jsonl import Baseline, Results, is_slug, parse_utc, read_baseline, read_results
 from ci.results.junit import JUnitReport, read_junit
+from ci.results.records import AaSession
 
 RUN_FILE = "run.json"
 RECORDS_FILE = "records.jsonl"
@@ -67,6 +69,8 @@ class SuiteFiles:
     problems: tuple[FileProblem, ...] = ()
     written: Mapping[str, datetime] | None = None
     """When each file of the run was last written."""
+    aa: tuple[AaSession, ...] = ()
+    """The A/A sessions of the lane, of every suite."""
 
 
 def read_suite_files(run_dir: Path, baseline_path: Path, lane: str, suite: str) -> SuiteFiles:
@@ -81,7 +85,9 @@ def read_suite_files(run_dir: Path, baseline_path: Path, lane: str, suite: str) 
         results = _try(problems, RECORDS_FILE, remedy, lambda: read_results(_no_link(run_dir / RECORDS_FILE)))
         junit = _try(problems, JUNIT_FILE, remedy, lambda: read_junit(_no_link(run_dir / JUNIT_FILE)))
     baseline = _read_baseline(problems, baseline_path)
-    return SuiteFiles(lane, suite, run, results, junit, baseline, tuple(problems), _times(run_dir))
+    aa_path = baseline_path.parent / AA_FILE
+    aa = _try(problems, AA_FILE, _restore(aa_path), lambda: read_aa(aa_path)) or ()
+    return SuiteFiles(lane, suite, run, results, junit, baseline, tuple(problems), _times(run_dir), aa)
 
 
 def read_run(path: Path) -> RunInfo:
@@ -103,8 +109,11 @@ def _read_baseline(problems: list[FileProblem], path: Path) -> Baseline | None:
     """Return the baseline; its absence is no problem here, for then every result is new."""
     if not path.exists() and not path.is_symlink():
         return None
-    remedy = f"restore it: git checkout -- {path.name} in {path.parent.name}/"
-    return _try(problems, BASELINE_FILE, remedy, lambda: read_baseline(path))
+    return _try(problems, BASELINE_FILE, _restore(path), lambda: read_baseline(path))
+
+
+def _restore(path: Path) -> str:
+    return f"restore it: git checkout -- {path.name} in {path.parent.name}/"
 
 
 def _try(problems: list[FileProblem], name: str, remedy: str, read: Callable[[], T]) -> T | None:

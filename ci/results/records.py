@@ -46,6 +46,19 @@ class RunHead(
     """Hashes of the wheel, the patches and the surface files."""
 
 
+class AbSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One number per boot of two arms, as measured in one session; its boots are the sample."""
+
+    run: str
+    """Identifier of the run that measured it: a confirmation is of another run."""
+    arms: tuple[str, str]
+    """Names of arm A, the reference, and arm B, the subject; equal names make it an A/A session."""
+    order: str
+    """The boots in the order in which they ran, such as ``ABBAABBA``."""
+    values: tuple[float, ...]
+    """One per boot, in the unit of the record."""
+
+
 class Record(
     msgspec.Struct,
     frozen=True,
@@ -66,6 +79,8 @@ class Record(
     printed: str | None = None
     """The digits as published, for a transcribed value: the comparison allows their rounding."""
     reason: str | None = None
+    sessions: tuple[AbSession, ...] = ()
+    """Of an A/B metric: the session, and after a first ``regressed`` the one that confirms it or not."""
 
 
 class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -115,3 +130,19 @@ class BaselineRecord(
     reason: str | None = None
     source: str | None = None
     """Where a transcribed value was published; None means measured by this gate."""
+    sessions: tuple[AbSession, ...] = ()
+
+
+class AaSession(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="aa"
+):
+    """One line of ``baselines/<lane>/aa.jsonl``: an arm against itself, for the noise of the lane."""
+
+    schema: int
+    suite: str
+    case: str
+    metric: str
+    unit: str
+    session: AbSession
+    conditions: dict[str, Scalar]
+    accepted: Acceptance

@@ -14,7 +14,16 @@ from ci.gate.rows import Row, SuiteVerdict
 from ci.results.folder import JUNIT_FILE, RECORDS_FILE, FileProblem, RunInfo, SuiteFiles
 from ci.results.jsonl import Baseline, Results, encode
 from ci.results.junit import parse_junit
-from ci.results.records import Acceptance, BaselineHead, BaselineRecord, Record, RunHead, Scalar, Subject
+from ci.results.records import (
+    AaSession,
+    Acceptance,
+    BaselineHead,
+    BaselineRecord,
+    Record,
+    RunHead,
+    Scalar,
+    Subject,
+)
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 STARTED = "2026-09-01T11:00:00Z"
@@ -122,6 +131,7 @@ class Sample:
     started: str = STARTED
     written: datetime = WRITTEN
     problems: tuple[FileProblem, ...] = ()
+    aa: tuple[AaSession, ...] = ()
     has_results: bool = True
     has_baseline: bool = True
     has_junit: bool = True
@@ -167,6 +177,7 @@ class Sample:
             else None,
             problems=self.problems,
             written={RECORDS_FILE: self.written, JUNIT_FILE: self.written},
+            aa=self.aa,
         )
 
     def verdict(self) -> SuiteVerdict:

@@ -79,6 +79,7 @@ BAD = {
     "limit-for-exact": (_text(limit="1"), "has no limit"),
     "limit-inf": (_text(kind='"at-most"', limit="inf"), "finite"),
     "one-pair": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="1"), "pairs"),
+    "odd-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="3"), "even number"),
     "too-many-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="101"), "pairs"),
     "unknown-table": (_text() + "\n[extra]\n", "extra"),
     "ab-both-ways": (_text(kind='"ab"', margin="0.1", direction='"neither"', pairs="4"), "better direction"),
