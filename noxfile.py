@@ -91,6 +91,13 @@ def accept(session: nox.Session) -> None:
     session.run("python", "-m", "ci", "accept", *session.posargs)
 
 
+@nox.session(default=False)
+def calibrate(session: nox.Session) -> None:
+    """Simulate how often the A/B comparison is right and write the page about it (minutes)."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "calibrate", "--write", "docs/calibration.md", *session.posargs)
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of the gate itself; neither torch nor an arm is needed."""

@@ -208,6 +208,15 @@ def estimate_at(
     )
 
 
+def decide_once(
+    effect: float, error: float, reach: float, df: int, pairs: int, design: Design
+) -> tuple[Verdict, Estimate]:
+    """Return the verdict on an effect whose standard error and interval half-width are known already."""
+    seen = design.loss - reach - t_quantile(1 - DETECTION_POWER, df) * error
+    estimate = Estimate(pairs, effect, effect - reach, effect + reach, seen, df)
+    return _side(estimate, design), estimate
+
+
 def unlike(ratios: Sequence[float], noise: Noise) -> bool:
     """Tell whether a session is too noisy to come from the same machine state as the A/A sessions.
 

@@ -1,0 +1,42 @@
+"""The usual rules are as the books have them, or the comparison with them would be unfair."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci.gate.usual import UsualRule, accuses, mann_whitney_tail, welch_tail
+
+
+def test_welch() -> None:
+    """A worked example: t = 2.2360680 with equal variances and 8 degrees of freedom, p = 0.02787."""
+    assert welch_tail(
+        [3.0, 4, 5, 6, 7], [0.7639320, 1.7639320, 2.7639320, 3.7639320, 4.7639320]
+    ) == pytest.approx(0.02787, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("reference", "subject", "tail"),
+    [
+        ([3.0, 4.0], [1.0, 2.0], 1 / 6),
+        ([1.0, 2.0], [3.0, 4.0], 1.0),
+        ([4.0, 5.0, 6.0], [1.0, 2.0, 3.0], 1 / 20),
+        ([1.0, 4.0], [2.0, 3.0], 4 / 6),
+    ],
+)
+def test_mann_whitney(reference: list[float], subject: list[float], tail: float) -> None:
+    """Exact tails by counting orders."""
+    assert mann_whitney_tail(reference, subject) == pytest.approx(tail)
+
+
+@pytest.mark.parametrize("rule", UsualRule)
+def test_each_rule_accuses_a_clear_loss_and_no_gain(rule: UsualRule) -> None:
+    """All three see ten percent in four boots, and none accuses a gain."""
+    fast, slow = [100.0, 101, 102, 103], [90.0, 91, 92, 93.5]
+    assert accuses(rule, fast, slow, 0.005)
+    assert not accuses(rule, slow, fast, 0.005)
+
+
+def test_the_threshold_is_the_margin() -> None:
+    """The mean may lose the margin, and no more."""
+    assert not accuses(UsualRule.THRESHOLD, [128.0], [127.5], 0.00390625)
+    assert accuses(UsualRule.THRESHOLD, [128.0], [127.4], 0.00390625)

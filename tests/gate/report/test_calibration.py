@@ -1,0 +1,53 @@
+"""The page of the calibration: goals judged from the shares, and the replay as published in docs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from ci.gate.calibration import Scenario, Shares, scenarios
+from ci.gate.replay import replay
+from ci.gate.usual import UsualRule
+from ci.gate.verdict import Verdict
+from ci.report.calibration import Calibration, goals, render_calibration, render_replay
+
+DOCS = Path(__file__).parents[3] / "docs" / "calibration.md"
+GOOD = Shares({Verdict.PASS: 1.0}, {Verdict.PASS: 0.95, Verdict.REGRESSED: 0.005}, 5.0)
+FOUND = Shares({Verdict.REGRESSED: 1.0}, {Verdict.REGRESSED: 0.92}, 5.0)
+
+
+def shares() -> dict[Scenario, Shares]:
+    """Shares that meet every goal."""
+    return {row: GOOD if row.effect >= -0.005 else FOUND for row in scenarios()}
+
+
+def test_goals_are_met_and_missed() -> None:
+    """Each goal turns on its own number."""
+    assert [goal.met for goal in goals(shares())] == [True, True, True, True]
+    main, loss = Scenario(0.0, 0.003, 8), Scenario(-0.01, 0.003, 8)
+    for row, change, missed in (
+        (main, {"final": {Verdict.PASS: 0.89}}, 0),
+        (loss, {"final": {Verdict.REGRESSED: 0.89}}, 1),
+        (Scenario(-0.005, 0.009, 2), {"final": {Verdict.REGRESSED: 0.011}}, 2),
+        (loss, {"mean_pairs": 5.7}, 3),
+    ):
+        worse = shares()
+        worse[row] = dataclasses.replace(worse[row], **change)  # type: ignore[arg-type]
+        assert [goal.met for goal in goals(worse)] == [number != missed for number in range(4)]
+
+
+def test_page_has_every_row() -> None:
+    """Every disturbance at eight pairs and every limit of pairs stands in the page, missed goals in bold."""
+    usual = {
+        (UsualRule.WELCH, Scenario(effect, 0.003, 2)): 0.5 for effect in (0.0, -0.005, -0.01, -0.02, -0.03)
+    }
+    page = render_calibration(Calibration(shares(), usual, 10, 1))
+    assert page.count("| 1 boot in 10 slower by 10% |") == 15
+    assert page.count("\n| 2 | ") == page.count("\n| 6 | ") == 15
+    assert "| Welch's t | 2 | 0.3% | 50.0% |" in page
+    assert "**no**" not in page
+
+
+def test_replay_in_docs_is_current() -> None:
+    """docs/calibration.md ends in what the published tables give today; else: nox -s calibrate."""
+    assert DOCS.read_text(encoding="utf-8").endswith(render_replay(replay()))
