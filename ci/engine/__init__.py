@@ -1,0 +1,1 @@
+"""One vLLM server under test: launch profile, boot, boot log."""
