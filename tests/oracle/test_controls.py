@@ -14,7 +14,7 @@ from bench import Bench, errors_of
 from cases import CAPACITY, CASES, DEVICE, HISTORY, config_for
 from child import run_child
 from verdict import unusable
-from vllm.triton_utils import triton
+from vllm.triton_utils import tl, triton
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
 SMALL_BATCH = Batch((4,), HISTORY)
@@ -43,7 +43,7 @@ def mask_without_self(  # type: ignore[no-untyped-def]  # noqa: ANN201
     MAX_MM_RANGES,  # noqa: ANN001, N803
 ):
     """A causal mask that is wrong by one: no token sees itself."""
-    return seq_offset[None, :] < query_abs_pos
+    return (seq_offset[None, :] < query_abs_pos).to(tl.int1)
 
 
 class DroppedSegment:
