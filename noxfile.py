@@ -91,6 +91,13 @@ def accept(session: nox.Session) -> None:
     session.run("python", "-m", "ci", "accept", *session.posargs)
 
 
+@nox.session(name="prove-red")
+def prove_red(session: nox.Session) -> None:
+    """Damage one thing at a time and see that the gate turns red for it."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "prove-red", *session.posargs)
+
+
 @nox.session(default=False)
 def calibrate(session: nox.Session) -> None:
     """Simulate how often the A/B comparison is right and write the page about it (minutes)."""

@@ -28,6 +28,7 @@ _REFUSED = {
     Cause.NO_RULE: "no rule says how to compare it",
     Cause.CONTROL_MARK: "plan and run differ in whether it is a control",
     Cause.NOT_PLANNED: "it is not in the plan",
+    Cause.ARM: "the arms are not those of the run",
 }
 _WHOLE_RUN = (Cause.FILE, Cause.TEST, Cause.CONTROL_GREEN)
 

@@ -21,6 +21,8 @@ from ci.results.records import AaSession, BaselineHead, BaselineRecord, Record, 
 
 LANE = "lane"
 """The condition that matters to every metric."""
+FLAG_MARK = "+"
+"""Between an arm and the flag value under which it ran, where one arm is compared with itself."""
 
 
 def compare_suite(plan: Plan, policy: Policy, files: SuiteFiles, now: datetime) -> SuiteVerdict:
@@ -174,11 +176,19 @@ class _Comparison:
 
     def _ab_row(self, record: Record, rule: Rule) -> Row:
         """Compare the arms of one record with each other: the accepted value plays no part in it."""
-        noise = noise_for(rule, self.suite, record, self.run_head, self.aa)
-        result = decide_record(rule, record, noise)
+        key = (record.case, record.metric)
+        subject = record.sessions[0].arms[1].partition(FLAG_MARK)[0]
+        if subject != self.run_head.subject.arm:
+            why = f"arm B is {subject}, but the run is about {self.run_head.subject.arm}"
+            return self._row(
+                key, Verdict.INVALID, Cause.ARM, why=why, remedy="measure the arms the other way round"
+            )
+        result = decide_record(rule, record, noise_for(rule, self.suite, record, self.run_head, self.aa))
         cause = Cause.TYPE if result.verdict is Verdict.INVALID else Cause.COMPARED
-        remedy = "" if result.verdict is Verdict.PASS else self._remedy(result.verdict, record.case)
-        row = self._row((record.case, record.metric), result.verdict, cause, why=result.why, remedy=remedy)
+        # An improvement needs no acceptance: the next comparison is again one of arms with each other.
+        settled = result.verdict in (Verdict.PASS, Verdict.IMPROVED)
+        remedy = "" if settled else self._remedy(result.verdict, record.case)
+        row = self._row(key, result.verdict, cause, why=result.why, remedy=remedy)
         return dataclasses.replace(row, ab=result)
 
     def _unplanned_row(self, record: Record) -> Row:

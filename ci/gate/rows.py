@@ -27,6 +27,7 @@ class Cause(enum.Enum):
     UNIT = "unit differs"
     TYPE = "type differs"
     CONDITIONS = "conditions differ"
+    ARM = "arms swapped"
     FILE = "file unusable"
     TEST = "test red"
 

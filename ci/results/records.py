@@ -52,7 +52,10 @@ class AbSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: str
     """Identifier of the run that measured it: a confirmation is of another run."""
     arms: tuple[str, str]
-    """Names of arm A, the reference, and arm B, the subject; equal names make it an A/A session."""
+    """Arm A, the reference, and arm B, the run's subject; equal names make it an A/A session.
+
+    One arm under two flag values is written ``patched+VLLM_INT4_MQ_3D=0``.
+    """
     order: str
     """The boots in the order in which they ran, such as ``ABBAABBA``."""
     values: tuple[float, ...]

@@ -35,7 +35,8 @@ def sessions() -> dict[str, str | None]:
         if isinstance(node, ast.FunctionDef):
             marks = [ast.unparse(mark) for mark in node.decorator_list]
             if any(mark.startswith("nox.session") for mark in marks):
-                found[node.name] = ast.get_docstring(node)
+                named = re.search(r"\bname='([a-z-]+)'", marks[0])
+                found[named[1] if named else node.name] = ast.get_docstring(node)
     return found
 
 

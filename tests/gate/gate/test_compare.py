@@ -365,7 +365,7 @@ def _boots(slower: float, run: str = "s1", pairs: int = 8) -> AbSession:
         10 * (1 + (slower if arm == "B" else 0) + 0.0005 * (-1) ** (index // 4 + index))
         for index, arm in enumerate(order)
     )
-    return AbSession(run, ("mq3d", "token-units"), order, values)
+    return AbSession(run, ("stock", "patched"), order, values)
 
 
 def _ab_sample(*sessions: AbSession) -> Sample:
@@ -406,7 +406,7 @@ def test_ab_record_without_boots_is_inconclusive_or_new() -> None:
 
 def test_ab_in_another_order_is_invalid() -> None:
     """A B A B lets a drift align with the arm."""
-    wrong = AbSession("s1", ("a", "b"), "ABABABAB", (10.0,) * 8)
+    wrong = AbSession("s1", ("stock", "patched"), "ABABABAB", (10.0,) * 8)
     assert _is(_row(_ab_sample(wrong)), Verdict.INVALID, Cause.TYPE)
 
 
@@ -423,3 +423,10 @@ def test_ab_pools_the_noise_of_its_own_conditions(driver: str, verdict: Verdict)
     sample = _ab_sample(_boots(0.0))
     sample.aa = (_aa(driver),)
     assert _row(sample).verdict is verdict
+
+
+@pytest.mark.parametrize("arms", [("patched", "stock"), ("patched+FLAG=0", "patched+FLAG=1")])
+def test_ab_arm_b_is_the_subject(arms: tuple[str, str]) -> None:
+    """Swapped arms would turn a loss into a gain; flag values behind the arm's name are no other arm."""
+    row = _row(_ab_sample(AbSession("s1", arms, _boots(0.0).order, _boots(0.0).values)))
+    assert (row.cause is Cause.ARM) is (arms[1] == "stock")
