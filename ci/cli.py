@@ -20,10 +20,21 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ci.commands import accept, bundle, calibrate, diff, gate, prove_red, run, stack, verdict
+from ci.commands import accept, bundle, calibrate, diff, gate, import_verdicts, prove_red, run, stack, verdict
 from ci.errors import ExitCode, GateError, UsageError
 
-COMMANDS: tuple[ModuleType, ...] = (gate, run, stack, diff, accept, verdict, prove_red, calibrate, bundle)
+COMMANDS: tuple[ModuleType, ...] = (
+    gate,
+    run,
+    stack,
+    diff,
+    accept,
+    verdict,
+    prove_red,
+    calibrate,
+    bundle,
+    import_verdicts,
+)
 """Every command, in the order ``--help`` lists them."""
 
 INTERRUPTED = 130

@@ -10,7 +10,15 @@ from rich.console import Console
 
 from ci.commands.stack import ConsoleProgress
 from ci.errors import ExitCode, UsageError
-from ci.lanes.bundle import MIB, Contents, download_wheels, pack, tracked_files, write_parts
+from ci.lanes.bundle import (
+    MIB,
+    Contents,
+    committed_tree,
+    download_wheels,
+    pack,
+    uncommitted,
+    write_parts,
+)
 from ci.lanes.run import ROOT, check_suite
 from ci.stack.arms import find_arms_up_to
 from ci.stack.cache import cache_root
@@ -70,7 +78,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     with tempfile.TemporaryDirectory(prefix="forkproof-wheels-") as folder:
         wheels = download_wheels(ROOT / "locks" / "stack.txt", Path(folder), args.python, args.host_has)
         contents = Contents(
-            checkout=tracked_files(),
+            checkout=committed_tree(),
             cache=cache,
             cached=[tree, *(arm.root for arm in arms)],
             wheels=wheels,
@@ -80,6 +88,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
         args.out.parent.mkdir(parents=True, exist_ok=True)
         written = write_parts(pack(contents), args.out, args.part_mib and args.part_mib * MIB)
+    for line in uncommitted():
+        print(f"note: not in the bundle, because not committed: {line}")
     for path in written:
         print(f"{path}  {path.stat().st_size / MIB:.1f} MiB")
     print(

@@ -37,7 +37,7 @@ here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
 python=${{PYTHON:-python3}}
 export {site}="$here/site" PYTHONPATH="$here/site" FORKPROOF_CACHE="$here/cache"
 if [ ! -d "$here/site" ]; then
-    "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$here/site" "$here"/wheels/*.whl
+    "$python" -m pip install -q --no-index --no-deps --no-compile --target "$here/site" "$here"/wheels/*.whl
 fi
 cd "$here/checkout"
 if [ $# -eq 0 ]; then set -- {suites}; fi
@@ -53,8 +53,8 @@ class BundleError(GateError):
 class Contents:
     """What goes into a bundle."""
 
-    checkout: Sequence[Path]
-    """Files relative to the repository."""
+    checkout: bytes
+    """The committed tree, as a tar archive."""
     cache: Path
     cached: Sequence[Path]
     """Folders below the cache: the stock tree and the arms."""
@@ -65,17 +65,23 @@ class Contents:
     """A series other than the checkout's own; its files are packed as well."""
 
 
-def tracked_files(root: Path = ROOT) -> list[Path]:
-    """What git tracks, relative to the repository: nothing that happens to lie around is packed."""
-    listed = subprocess.run(
-        ["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False
+def committed_tree(root: Path = ROOT) -> bytes:
+    """The tree of HEAD as a tar archive: the host runs what is committed, not what happens to lie around."""
+    done = subprocess.run(
+        ["git", "-C", str(root), "archive", "--format=tar", "HEAD"], capture_output=True, check=False
     )
-    if listed.returncode:
+    if done.returncode:
         raise BundleError(
-            f"{root} is not a git checkout: {listed.stderr.strip()}",
+            f"{root} has no commit to pack: {done.stderr.decode(errors='replace').strip()}",
             remedy="bundle from a clone, so that the host runs what is committed",
         )
-    return [Path(name) for name in listed.stdout.split("\0") if name and (root / name).is_file()]
+    return done.stdout
+
+
+def uncommitted(root: Path = ROOT) -> list[str]:
+    """Changed files that a bundle leaves behind, as `git status` spells them."""
+    status = ["git", "-C", str(root), "status", "--porcelain"]
+    return subprocess.run(status, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
 def download_wheels(lock: Path, folder: Path, python: str, host_has: Iterable[str]) -> list[Path]:
@@ -117,12 +123,11 @@ def without(requirements: str, names: set[str]) -> str:
     return "".join(kept)
 
 
-def pack(contents: Contents, root: Path = ROOT) -> bytes:
+def pack(contents: Contents) -> bytes:
     """The archive: tar with hard links kept, so that files which arms share are stored once, under xz."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name in contents.checkout:
-            _add(archive, root / name, Path("checkout", name))
+        _add_tree(archive, contents.checkout, Path("checkout"))
         for folder in contents.cached:
             for file in sorted(path for path in folder.rglob("*") if path.is_file()):
                 _add(archive, file, Path("cache", file.relative_to(contents.cache)))
@@ -143,17 +148,31 @@ def pack(contents: Contents, root: Path = ROOT) -> bytes:
     return lzma.compress(buffer.getvalue(), preset=6)
 
 
+def _add_tree(archive: tarfile.TarFile, tree: bytes, folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(tree)) as source:
+        for info in source:
+            data = source.extractfile(info) if info.isreg() else None
+            info.name = str(Path(FOLDER) / folder / info.name)
+            _anonymous(info)
+            archive.addfile(info, data)
+
+
 def _add(archive: tarfile.TarFile, file: Path, name: Path) -> None:
     info = archive.gettarinfo(str(file), arcname=str(FOLDER / name))
-    info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    info.mtime = 0
-    info.mode = 0o755 if info.mode & 0o100 else 0o644
+    _anonymous(info)
     if info.isreg():
         with file.open("rb") as data:
             archive.addfile(info, data)
     else:
         archive.addfile(info)
+
+
+def _anonymous(info: tarfile.TarInfo) -> None:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mtime = 0
+    info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
+    info.pax_headers = {}
 
 
 def write_parts(data: bytes, target: Path, part_bytes: int | None) -> list[Path]:

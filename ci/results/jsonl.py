@@ -269,11 +269,11 @@ def _decode(path: Path, number: int, line: bytes, torn: bool, form: _Format[H, R
             ) from error
         _malformed(path, number, str(error), form.remedy)
     if msgspec.json.encode(decoded) != line:  # not our own spelling: look closer
-        _refuse_doubled_keys(path, number, line, form.remedy)
+        refuse_doubled_keys(path, number, line, form.remedy)
     return decoded
 
 
-def _refuse_doubled_keys(path: Path, number: int, line: bytes, remedy: str) -> None:
+def refuse_doubled_keys(path: Path, number: int, line: bytes, remedy: str) -> None:
     """Raise if an object of the line gives a key twice, of which a parser keeps only the last."""
 
     def hook(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -22,6 +22,15 @@ def int4_spec(num_heads_kv: int, head_size: int) -> FullAttentionSpec:
     )
 
 
+def scratch_rows(builder: Any) -> dict[int, int]:
+    """Data pointer -> rows of the builder's split-KV buffers: the only fp32 tensors that it holds."""
+    return {
+        value.data_ptr(): value.shape[0]
+        for value in vars(builder).values()
+        if isinstance(value, torch.Tensor) and value.dtype == torch.float32
+    }
+
+
 def make_builder(
     vllm_config: Any, device: str = "cpu", layer_names: list[str] | None = None
 ) -> TritonAttentionMetadataBuilder:

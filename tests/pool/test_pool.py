@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from armlib.builder import make_builder
+from armlib.builder import make_builder, scratch_rows
 from armlib.config import vllm_config
 from armlib.production import owner_of, production
 
@@ -85,8 +85,9 @@ def test_adopt_smaller(measure: Any) -> None:
     acquire = production("mq3d_scratch_acquire")
     loaded = acquire(plan(5, max_num_seqs=2), CPU, LOAD)
     builder = make_builder(config(5, max_num_seqs=1))
-    rows = builder.softmax_segm_output.shape[0]
-    holds = builder.softmax_segm_output.data_ptr() in buffers(loaded)
+    adopted = scratch_rows(builder)
+    rows = min(adopted.values())
+    holds = adopted == buffers(loaded)
     measure("adopt-smaller", "holds", holds, unit="bool")
     measure("adopt-smaller", "rows", rows, unit="rows")
     assert holds
@@ -147,8 +148,8 @@ def test_builders_under_ubatching(measure: Any) -> None:
     loaded = [acquire(plan(heads), CPU, LOAD) for heads in (13, 14)]
     plain = [make_builder(config(13)) for _ in range(2)]
     ubatched = [make_builder(config(14, ubatching=True)) for _ in range(2)]
-    shared = plain[0].softmax_segm_output.data_ptr() == plain[1].softmax_segm_output.data_ptr()
-    separate = ubatched[0].softmax_segm_output.data_ptr() != ubatched[1].softmax_segm_output.data_ptr()
+    shared = scratch_rows(plain[0]) == scratch_rows(plain[1])
+    separate = not scratch_rows(ubatched[0]).keys() & scratch_rows(ubatched[1]).keys()
     measure("ubatching", "shared_without", shared, unit="bool")
     measure("ubatching", "separate_with", separate, unit="bool")
     assert loaded
