@@ -32,7 +32,7 @@ def run_logged(
     Raises:
         KeyboardInterrupt: Ctrl-C, or a SIGTERM to this process; the child is ended first.
     """
-    with log.open("w", encoding="utf-8", errors="replace") as kept, _terminated_as_interrupted():
+    with log.open("w", encoding="utf-8", errors="replace") as kept, terminated_as_interrupted():
         child = subprocess.Popen(
             list(command),
             cwd=cwd,
@@ -79,7 +79,7 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """Treat SIGTERM as Ctrl-C, so that a cancelled job also ends its children."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

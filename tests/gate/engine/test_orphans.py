@@ -1,0 +1,45 @@
+"""Processes of a boot are found by their mark, and nobody else's are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from ci.engine.orphans import abandoned, end_marked, mark_of, new_mark, owner_lives, started
+
+PATIENCE_S = 8.0
+"""How long a failing test waits."""
+
+
+def test_left_behind_by_a_harness_and_keeper_killed_together() -> None:
+    """What such a kill leaves carries the mark of a dead owner, and is found and ended at the next start."""
+    mark = "999999999-1-abc"
+    left = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], env=os.environ | {"FORKPROOF_BOOT": mark}
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while (left.pid, mark) not in abandoned() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (left.pid, mark) in abandoned()
+        assert end_marked(mark) == [left.pid]
+    finally:
+        left.kill()
+        left.wait()
+
+
+def test_a_mark_names_its_owner() -> None:
+    """A mark of this process has a living owner; the same pid with another start time has none."""
+    mark = new_mark()
+    assert owner_lives(mark)
+    pid, _, rest = mark.partition("-")
+    assert not owner_lives(f"{pid}-1-{rest}")
+    assert not owner_lives("nonsense")
+
+
+def test_what_cannot_be_read() -> None:
+    """A process that is gone has neither mark nor start."""
+    assert mark_of(2**22 + 1) is None
+    assert started(2**22 + 1) is None
