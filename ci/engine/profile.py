@@ -1,0 +1,214 @@
+"""Launch profiles: one experiment on one lane, from which the command and environment of a boot follow.
+
+Paths of models are variables (`${FORKPROOF_MODEL}`), so a profile is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ci.errors import GateError
+
+PROFILES = Path(__file__).parent / "profiles"
+SCHEMA_VERSION = 1
+ANY_GPU = "any-gpu"
+"""The lane of a profile that boots on every CUDA GPU; the lane that counts is then the machine's."""
+VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+
+
+class ProfileError(GateError):
+    """A profile that is not there or cannot be used as written."""
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is served; a folder or a name, with variables."""
+
+    path: str
+    drafter: str | None = None
+    method: str | None = None
+    """The speculative method, such as `dflash`."""
+    depth: int = 0
+    """Tokens drafted per step."""
+
+
+class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Engine settings. Those that are None are left to vLLM."""
+
+    max_model_len: int
+    max_num_seqs: list[int]
+    """One boot each."""
+    max_num_batched_tokens: int | None = None
+    gpu_memory_utilization: float | None = None
+    prefix_cache: bool | None = None
+    match_unit: int | None = None
+    """`--prefix-match-unit`, in tokens."""
+    capture_sizes: list[int] | None = None
+    """Capture sizes in tokens, where they must not be left to vLLM."""
+    eager: bool = False
+    flags: list[str] = []
+    """Further words of the command line."""
+
+
+class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a boot is expected to end."""
+
+    outcome: Literal["ready", "failed"] = "ready"
+    causes: list[str] = []
+    """Of a failure: any of these, in the words of the boot report."""
+    attempts: int = 1
+    """How many boots the expectation was published for."""
+    lines: list[str] = []
+    """Phrases that the log must contain."""
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the machine must be like, and how long a boot may take."""
+
+    load_average: float | None = None
+    power_limit_w: float | None = None
+    boot_timeout_s: float = 900.0
+    must_read: list[str] = []
+    """Readings of the GPU without which no boot starts; others may be unreadable, as under WSL2."""
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One experiment on one lane."""
+
+    schema: int
+    lane: str
+    experiment: str
+    environment: Literal["native", "container", "wsl2", "any"]
+    origin: str
+    """Where the set was published."""
+    lineage: str
+    """`fresh` per boot, `disabled`, or `shared:ID`."""
+    model: Model
+    serve: Serve
+    needs: str | None = None
+    """What the pinned wheel lacks and a series has to bring."""
+    env: dict[str, str] = {}
+    expect: Expect = Expect()
+    limits: Limits = Limits()
+
+    @property
+    def name(self) -> str:
+        """Lane and experiment."""
+        return f"{self.lane}-{self.experiment}"
+
+
+def parse_profile(text: str, path: Path) -> Profile:
+    """The profile in `text`.
+
+    Raises:
+        ProfileError: naming the file and the field.
+    """
+    try:
+        profile = msgspec.convert(tomllib.loads(text), Profile, strict=True)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise ProfileError(f"{path}: {error}", remedy="docs/membudget.md shows a profile") from error
+    if profile.schema != SCHEMA_VERSION:
+        raise ProfileError(f"{path}: schema {profile.schema}, this version reads {SCHEMA_VERSION}")
+    if path.stem != profile.name:
+        raise ProfileError(
+            f"{path}: is called {profile.name} inside", remedy=f"rename it to {profile.name}.toml"
+        )
+    if not re.fullmatch(r"fresh|disabled|shared:[a-z0-9-]+", profile.lineage):
+        raise ProfileError(f"{path}: lineage {profile.lineage!r} is none of fresh, disabled, shared:ID")
+    if profile.expect.outcome == "failed" and not profile.expect.causes:
+        raise ProfileError(
+            f"{path}: expects a failure of any kind", remedy='write causes = ["out of memory"]'
+        )
+    if not profile.serve.max_num_seqs or min(profile.serve.max_num_seqs) < 1:
+        raise ProfileError(f"{path}: max_num_seqs must list at least one number of sequences")
+    return profile
+
+
+def profile_names(folder: Path = PROFILES) -> list[str]:
+    """The profiles that exist."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def load_profile(name: str, folder: Path = PROFILES) -> Profile:
+    """The profile called `name`.
+
+    Raises:
+        ProfileError: there is none of that name, or it cannot be used.
+    """
+    if name not in profile_names(folder):
+        raise ProfileError(
+            f"there is no profile {name!r}", remedy=f"one of: {', '.join(profile_names(folder))}"
+        )
+    path = folder / f"{name}.toml"
+    return parse_profile(path.read_text(encoding="utf-8"), path)
+
+
+def filled(text: str, variables: Mapping[str, str]) -> str:
+    """`text` with its variables replaced.
+
+    Raises:
+        ProfileError: a variable is not set.
+    """
+    missing = [name for name in VARIABLE.findall(text) if not variables.get(name)]
+    if missing:
+        raise ProfileError(
+            f"{text}: {missing[0]} is not set",
+            remedy=f"export {missing[0]}=/path/to/the/model, or use a dummy profile",
+        )
+    return VARIABLE.sub(lambda match: variables[match[1]], text)
+
+
+def serve_words(profile: Profile, max_num_seqs: int, variables: Mapping[str, str]) -> list[str]:
+    """The words behind `vllm serve` for one boot; host and port are the server's business."""
+    serve = profile.serve
+    words = [filled(profile.model.path, variables)]
+    words += ["--max-model-len", str(serve.max_model_len), "--max-num-seqs", str(max_num_seqs)]
+    words += ["--kv-cache-dtype", "int4_per_token_head", "--attention-backend", "TRITON_ATTN"]
+    if serve.max_num_batched_tokens is not None:
+        words += ["--max-num-batched-tokens", str(serve.max_num_batched_tokens)]
+    if serve.gpu_memory_utilization is not None:
+        words += ["--gpu-memory-utilization", str(serve.gpu_memory_utilization)]
+    if serve.prefix_cache is not None:
+        words.append("--enable-prefix-caching" if serve.prefix_cache else "--no-enable-prefix-caching")
+    if serve.match_unit is not None:
+        words += ["--prefix-match-unit", str(serve.match_unit)]
+    if serve.eager:
+        words.append("--enforce-eager")
+    if serve.capture_sizes is not None:
+        words += ["--compilation-config", json.dumps({"cudagraph_capture_sizes": serve.capture_sizes})]
+    if profile.model.depth:
+        words += ["--speculative-config", json.dumps(speculation(profile, variables))]
+    return words + serve.flags
+
+
+def speculation(profile: Profile, variables: Mapping[str, str]) -> dict[str, object]:
+    """vLLM's speculative configuration."""
+    found: dict[str, object] = {"num_speculative_tokens": profile.model.depth}
+    if profile.model.method:
+        found["method"] = profile.model.method
+    if profile.model.drafter:
+        found["model"] = filled(profile.model.drafter, variables)
+    return found
+
+
+def boot_environment(profile: Profile, caches: Path) -> dict[str, str]:
+    """Variables of one boot: the profile's, and every compile cache in a folder of its own.
+
+    Args:
+        profile: the experiment.
+        caches: an empty folder of this boot, or of the lineage where boots share one.
+    """
+    variables = {
+        "VLLM_CACHE_ROOT": str(caches / "vllm"),
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+    }
+    if profile.lineage == "disabled":
+        variables["VLLM_DISABLE_COMPILE_CACHE"] = "1"
+    return variables | profile.env

@@ -1,0 +1,158 @@
+"""Profiles: the launch sets that were published, as commands; and what is wrong with a profile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ci.engine.profile import (
+    PROFILES,
+    Profile,
+    ProfileError,
+    boot_environment,
+    load_profile,
+    parse_profile,
+    profile_names,
+    serve_words,
+)
+
+MODELS = {"FORKPROOF_MODEL": "/m/target", "FORKPROOF_DRAFTER": "/m/drafter", "FORKPROOF_DUMMY": "/d"}
+
+
+def option(words: list[str], name: str) -> str:
+    """The word behind an option."""
+    return words[words.index(name) + 1]
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_every_profile_gives_a_command(name: str) -> None:
+    """Each stored profile parses, names its origin, and gives a command for each of its boots."""
+    profile = load_profile(name)
+    assert profile.origin
+    for seqs in profile.serve.max_num_seqs:
+        words = serve_words(profile, seqs, MODELS)
+        assert option(words, "--max-num-seqs") == str(seqs)
+        assert option(words, "--kv-cache-dtype") == "int4_per_token_head"
+        assert not any("$" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "seqs", "depth", "lineage", "environment"),
+    [
+        ("rtx3090-throughput", 262_144, [1], 7, "shared:reference", "native"),
+        ("rtx3090-memory", 180_000, [8, 16, 32, 64], 7, "fresh", "native"),
+        ("rtx4090-memory", 81_920, [4, 16, 32], 7, "disabled", "wsl2"),
+        ("rtx4090-depth15", 32_768, [4], 15, "fresh", "wsl2"),
+        ("rtx3090-captured", 98_304, [1], 7, "fresh", "native"),
+    ],
+)
+def test_the_five_published_sets(
+    name: str, length: int, seqs: list[int], depth: int, lineage: str, environment: str
+) -> None:
+    """Context, sequences, depth, lineage and environment are those of the specification."""
+    profile = load_profile(name)
+    assert (profile.serve.max_model_len, profile.serve.max_num_seqs, profile.model.depth) == (
+        length,
+        seqs,
+        depth,
+    )
+    assert (profile.lineage, profile.environment) == (lineage, environment)
+    assert profile.needs is not None
+    assert "DFlash2" in profile.needs
+
+
+def test_settings_reach_the_command() -> None:
+    """Utilisation, prefix cache, match unit, power limit and speculation are where they are needed."""
+    wsl = serve_words(load_profile("rtx4090-memory"), 16, MODELS)
+    assert option(wsl, "--gpu-memory-utilization") == "0.93"
+    assert "--enable-prefix-caching" in wsl
+    captured = load_profile("rtx3090-captured")
+    words = serve_words(captured, 1, MODELS)
+    assert "--no-enable-prefix-caching" in words
+    assert json.loads(option(words, "--compilation-config")) == {"cudagraph_capture_sizes": [1, 2, 4, 8]}
+    assert captured.limits.power_limit_w == 250
+    throughput = serve_words(load_profile("rtx3090-throughput"), 1, MODELS)
+    assert option(throughput, "--prefix-match-unit") == "848"
+    assert json.loads(option(throughput, "--speculative-config")) == {
+        "num_speculative_tokens": 7,
+        "method": "dflash",
+        "model": "/m/drafter",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "causes"),
+    [
+        ("rtx3090-depth11-262144", ["out of memory"]),
+        ("rtx3090-depth11-98304", ["block divisibility", "out of memory"]),
+    ],
+)
+def test_depth_eleven_is_expected_to_fail(name: str, causes: list[str]) -> None:
+    """The expected failures carry their causes and the published number of attempts."""
+    expect = load_profile(name).expect
+    assert (expect.outcome, expect.causes, expect.attempts) == ("failed", causes, 8)
+
+
+@pytest.mark.parametrize("depth", [7, 8, 15])
+def test_dummies_need_no_download(depth: int) -> None:
+    """The dummies set their capture sizes, load random weights and name a drafter of their own."""
+    profile = load_profile(f"any-gpu-dummy{depth}")
+    words = serve_words(profile, 32, MODELS)
+    assert profile.needs is None
+    assert profile.serve.capture_sizes is not None
+    assert option(words, "--load-format") == "dummy"
+    assert json.loads(option(words, "--speculative-config"))["num_speculative_tokens"] == depth
+
+
+def test_caches_are_of_the_boot(tmp_path: Path) -> None:
+    """All three compile caches lie in the boot's folder; a disabled cache is said to vLLM as well."""
+    fresh = boot_environment(load_profile("rtx3090-memory"), tmp_path)
+    for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        assert Path(fresh[name]).is_relative_to(tmp_path)
+    assert "VLLM_DISABLE_COMPILE_CACHE" not in fresh
+    assert boot_environment(load_profile("rtx4090-memory"), tmp_path)["VLLM_DISABLE_COMPILE_CACHE"] == "1"
+
+
+def test_unset_model_is_an_error_with_a_remedy() -> None:
+    """A model path that is not set names the variable to export."""
+    with pytest.raises(ProfileError, match="FORKPROOF_MODEL is not set") as caught:
+        serve_words(load_profile("rtx3090-memory"), 8, {})
+    assert "export FORKPROOF_MODEL" in str(caught.value)
+
+
+def test_unknown_profile_lists_the_known() -> None:
+    """A name that does not exist is answered with those that do."""
+    with pytest.raises(ProfileError) as caught:
+        load_profile("rtx5090-memory")
+    assert "rtx3090-memory" in str(caught.value)
+
+
+GOOD = (PROFILES / "rtx3090-memory.toml").read_text(encoding="utf-8")
+
+
+def parse(text: str) -> Profile:
+    """A profile from text, under the name that it should have."""
+    return parse_profile(text, Path("rtx3090-memory.toml"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('lineage = "fresh"', 'lineage = "warm"', "none of fresh, disabled, shared:ID"),
+        ('lane = "rtx3090"', 'lane = "rtx3080"', "is called rtx3080-memory inside"),
+        ("max_num_seqs = [8, 16, 32, 64]", "max_num_seqs = []", "at least one number of sequences"),
+        ("depth = 7", 'depth = "7"', "Expected `int`"),
+        ("[serve]", "[serve]\nmax_seqs = 3", "unknown field"),
+        ("schema = 1", "schema = 2", "schema 2"),
+        ("schema = 1", "schema = ", "rtx3090-memory.toml"),
+        ("[limits]", '[expect]\noutcome = "failed"\n\n[limits]', "a failure of any kind"),
+    ],
+)
+def test_damaged_profile(old: str, new: str, words: str) -> None:
+    """Each mistake is refused with what is wrong; the profile as stored is not."""
+    assert parse(GOOD).name == "rtx3090-memory"
+    assert GOOD.count(old) == 1
+    with pytest.raises(ProfileError, match=words):
+        parse(GOOD.replace(old, new))
