@@ -1,0 +1,171 @@
+"""One boot from launch to report: started, waited for, asked once, read, ended, and checked to be gone."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.engine.bootlog import BootReport, Outcome, closing_line, read_boot_log
+from ci.engine.cacheinfo import CacheInfo, read_cache_info
+from ci.engine.profile import Profile, boot_environment, serve_words
+from ci.engine.server import HOST, Ended, Health, Server
+from ci.lanes.gpu import GpuState
+from ci.lanes.run import SCRUBBED
+from ci.results.files import write_atomic
+
+PROMPT = "The first flights of the program carried no crew. "
+MEMORY_BACK_S = 10.0
+"""How long a driver may take to take back the memory of a process that has ended."""
+POLL_S = 0.25
+MEMORY_SLACK_BYTES = 64 << 20
+"""Memory in use may differ by this much with nothing running: the driver keeps some for itself."""
+
+ReadState = Callable[[], GpuState]
+WhileUp = Callable[[Server], None]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is started, and where its files go."""
+
+    name: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    folder: Path
+    """Of this boot alone: its log and its compile caches."""
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class BootRun:
+    """What one boot was."""
+
+    report: BootReport
+    health: Health
+    served: int
+    cache: tuple[CacheInfo, ...]
+    """Empty when /metrics said nothing."""
+    up: GpuState | None
+    """The GPU while the server was up."""
+    ended: Ended
+    left: str | None
+    """What the boot left behind on the GPU; None if nothing, or if it could not be read."""
+    seconds: float
+
+
+def serve_launch(
+    profile: Profile,
+    max_num_seqs: int,
+    arm_root: Path,
+    folder: Path,
+    variables: Mapping[str, str],
+    *,
+    caches: Path | None = None,
+    python: str = sys.executable,
+) -> Launch:
+    """The launch of `vllm serve` from an arm.
+
+    Args:
+        profile: the experiment.
+        max_num_seqs: one of the profile's.
+        arm_root: the arm, which stands first on the import path.
+        folder: of this boot alone; emptied when it starts.
+        variables: the caller's environment, where model paths come from.
+        caches: the compile caches of a shared lineage; by default the boot has empty ones of its own.
+        python: the interpreter that has the stack.
+    """
+    env = {name: value for name, value in variables.items() if not name.startswith(SCRUBBED)}
+    env |= {
+        "PYTHONPATH": str(arm_root),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_DO_NOT_TRACK": "1",
+    }
+    env |= boot_environment(profile, caches or folder / "caches")
+    words = serve_words(profile, max_num_seqs, variables)
+    command = (python, "-m", "vllm.entrypoints.cli.main", "serve", *words, "--host", HOST, "--port", "{port}")
+    return Launch(f"{profile.name}-{max_num_seqs}", command, env, folder, profile.limits.boot_timeout_s)
+
+
+def run_boot(launch: Launch, read_state: ReadState | None = None, while_up: WhileUp | None = None) -> BootRun:
+    """Boot once and end it again, whatever happens in between.
+
+    Args:
+        launch: what to start.
+        read_state: reads the GPU; None where there is none.
+        while_up: called with the healthy server, after its first answer.
+    """
+    begun = time.monotonic()
+    before = read_state() if read_state else None
+    if launch.folder.exists():
+        shutil.rmtree(launch.folder)
+    served = 0
+    cache: tuple[CacheInfo, ...] = ()
+    up: GpuState | None = None
+    with Server(launch.command, launch.env, launch.folder / "server.log") as server:
+        health = server.wait_healthy(launch.timeout_s)
+        if health is Health.READY:
+            served = int(bool(server.complete(PROMPT)))
+            cache = tuple(read_cache_info(server.get("/metrics") or ""))
+            up = read_state() if read_state else None
+            if while_up:
+                while_up(server)
+            health = Health.READY if server.healthy() else Health.EXITED
+        report = close_log(server.log, launch, health, served)
+    left = left_behind(before, read_state) if before and read_state else None
+    ended = server.stop()
+    return BootRun(report, health, served, cache, up, ended, left, time.monotonic() - begun)
+
+
+def close_log(server_log: Path, launch: Launch, health: Health, served: int) -> BootReport:
+    """Keep the log as it stood while the server was up: what its end prints says nothing about its boot."""
+    said = server_log.read_bytes() if server_log.exists() else b""
+    healthy = health is Health.READY
+    closed = said + closing_line(said, healthy=healthy, served=served)
+    path = launch.folder / "boot.log"
+    write_atomic(path, closed)
+    return read_boot_log(closed, f"{launch.name}/{path.name}", healthy)
+
+
+def left_behind(before: GpuState, read_state: ReadState) -> str | None:
+    """What is still on the GPU that was not there before; waits for the driver to take memory back."""
+    deadline = time.monotonic() + MEMORY_BACK_S
+    while True:
+        now = read_state()
+        left = difference(before, now)
+        if left is None or time.monotonic() > deadline:
+            return left
+        time.sleep(POLL_S)
+
+
+def difference(before: GpuState, now: GpuState) -> str | None:
+    """New processes or memory, in words; None if there are none or nothing can be read."""
+    if before.pids is not None and now.pids is not None and (new := set(now.pids) - set(before.pids)):
+        return f"processes {', '.join(map(str, sorted(new)))}"
+    if before.used_bytes is not None and now.used_bytes is not None:
+        more = now.used_bytes - before.used_bytes
+        if more > MEMORY_SLACK_BYTES:
+            return f"{more >> 20} MiB"
+    return None
+
+
+def unexpected(profile: Profile, report: BootReport) -> str | None:
+    """How a boot differs from what its profile expects; None if it does not."""
+    expect = profile.expect
+    if expect.outcome == "ready":
+        return None if report.outcome is Outcome.READY else f"{report.outcome.value}: {report.cause}"
+    if report.outcome is not Outcome.FAILED:
+        return f"{report.outcome.value}, expected to fail with {' or '.join(expect.causes)}"
+    if report.cause not in expect.causes:
+        return f"failed with {report.cause}, expected {' or '.join(expect.causes)}"
+    return None
+
+
+def missing_lines(profile: Profile, log: str) -> list[str]:
+    """Phrases that the profile expects in the log and that are not there."""
+    return [phrase for phrase in profile.expect.lines if phrase not in log]

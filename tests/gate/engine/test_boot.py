@@ -1,0 +1,141 @@
+"""One boot of a stand-in engine, from launch to report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ci.engine.boot import BootRun, Launch, difference, missing_lines, run_boot, serve_launch, unexpected
+from ci.engine.bootlog import Outcome, read_boot_log
+from ci.engine.profile import load_profile
+from ci.engine.server import Health, Server
+from ci.lanes.gpu import GpuState, parse_state
+
+HERE = Path(__file__).parent
+BOOT_LOG = HERE / "logs" / "v0.27-patched.log"
+QUIET = parse_state({"memory.total": "24576", "memory.used": "300"}, None, ())
+
+
+def launch(tmp_path: Path, *traits: str, timeout_s: float = 20.0) -> Launch:
+    """A stand-in engine with these traits."""
+    lines = tmp_path / "lines.log"
+    shutil.copy(BOOT_LOG, lines)
+    command = (sys.executable, str(HERE / "stand_in.py"), "{port}", str(lines), *traits)
+    return Launch("stand-in", command, dict(os.environ), tmp_path / "boot", timeout_s)
+
+
+def booted(tmp_path: Path, *traits: str, timeout_s: float = 20.0) -> BootRun:
+    """Its boot."""
+    return run_boot(launch(tmp_path, *traits, timeout_s=timeout_s))
+
+
+def test_a_whole_boot(tmp_path: Path) -> None:
+    """It served a request, its report is whole, /metrics gave the block size, its log can be read again."""
+    seen: list[bool] = []
+    run = run_boot(launch(tmp_path), while_up=lambda server: seen.append(server.healthy()))
+    assert (run.health, run.served, seen) == (Health.READY, 1, [True])
+    assert run.report.whole
+    assert [one.block_tokens for one in run.cache] == [16]
+    again = read_boot_log((tmp_path / "boot" / "boot.log").read_bytes(), run.report.name)
+    assert again == run.report
+
+
+@pytest.mark.parametrize(
+    ("traits", "health", "outcome", "cause"),
+    [
+        (["mute"], Health.READY, Outcome.READY, None),
+        (["oom"], Health.EXITED, Outcome.FAILED, "out of memory"),
+        (["never-ready"], Health.TIMED_OUT, Outcome.UNFINISHED, "it answered no request for its health"),
+    ],
+)
+def test_no_boot(
+    tmp_path: Path, traits: list[str], health: Health, outcome: Outcome, cause: str | None
+) -> None:
+    """A boot that answers nothing, dies, or never gets ready is not whole, whatever its log says."""
+    if "oom" in traits:
+        # An engine that dies in its boot never says that it started.
+        lines = [line for line in BOOT_LOG.read_text().splitlines() if "startup complete" not in line]
+        source = launch(tmp_path, *traits)
+        (tmp_path / "lines.log").write_text("\n".join(lines) + "\n")
+        run = run_boot(source)
+    else:
+        run = booted(tmp_path, *traits, timeout_s=1.5)
+    assert (run.health, run.report.outcome, run.report.cause) == (health, outcome, cause)
+    assert not run.report.whole
+    assert run.served == 0
+
+
+def test_interrupted_boot_leaves_nothing(tmp_path: Path) -> None:
+    """Ctrl-C while the server is up ends it."""
+    up: list[Server] = []
+
+    def interrupt(server: Server) -> None:
+        up.append(server)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_boot(launch(tmp_path), while_up=interrupt)
+    assert up[0].ended is not None
+    assert not up[0].running
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (QUIET, None),
+        (replace(QUIET, used_bytes=(300 + 64) << 20), None),
+        (replace(QUIET, used_bytes=(300 + 65) << 20), "65 MiB"),
+        (replace(QUIET, pids=(12,)), "processes 12"),
+        (replace(QUIET, pids=None, used_bytes=None), None),
+    ],
+)
+def test_what_is_left_on_the_gpu(now: GpuState, words: str | None) -> None:
+    """New processes and memory beyond the driver's own are named; what cannot be read is not guessed."""
+    assert difference(QUIET, now) == words
+
+
+def test_memory_that_comes_back_late(tmp_path: Path) -> None:
+    """The driver may need a moment: memory that comes back in that time is not left behind."""
+    states = [QUIET, QUIET, replace(QUIET, used_bytes=9 << 30), QUIET]
+    run = run_boot(launch(tmp_path), read_state=lambda: states.pop(0) if len(states) > 1 else states[0])
+    assert run.left is None
+
+
+def test_serve_launch(tmp_path: Path) -> None:
+    """The arm stands first, the caller's vLLM settings are gone, the profile's and the caches are there."""
+    variables = {
+        "FORKPROOF_MODEL": "/m",
+        "FORKPROOF_DRAFTER": "/d",
+        "VLLM_INT4_MQ_3D": "0",
+        "TRITON_CACHE_DIR": "/old",
+        "HOME": "/home/x",
+    }
+    made = serve_launch(
+        load_profile("rtx3090-memory"), 16, Path("/arm"), tmp_path / "b", variables, python="py"
+    )
+    assert made.command[:4] == ("py", "-m", "vllm.entrypoints.cli.main", "serve")
+    assert made.command[-4:] == ("--host", "127.0.0.1", "--port", "{port}")
+    assert made.env["PYTHONPATH"] == "/arm"
+    assert (made.env["VLLM_INT4_MQ_3D"], made.env["HOME"]) == ("1", "/home/x")
+    assert made.env["TRITON_CACHE_DIR"] == str(tmp_path / "b" / "caches" / "triton")
+
+
+def test_expected_failures() -> None:
+    """A boot that should fail must fail with a published cause; any other end is unexpected."""
+    profile = load_profile("rtx3090-depth11-98304")
+    dead = b"(EngineCore pid=3) ERROR 01-02 03:04:05 [c.py:1] EngineCore failed to start.\n"
+    oom = read_boot_log(b"(E pid=3) torch.OutOfMemoryError: CUDA out of memory\n" + dead, "x")
+    assert unexpected(profile, oom) is None
+    assert unexpected(profile, read_boot_log(dead, "x")) == (
+        "failed with the engine died without naming a cause, expected block divisibility or out of memory"
+    )
+    ready = read_boot_log(b"INFO:     Application startup complete.\n", "x")
+    assert unexpected(profile, ready) == "ready, expected to fail with block divisibility or out of memory"
+    assert unexpected(load_profile("rtx3090-memory"), ready) is None
+    assert missing_lines(profile, "drafting 7 tokens per step (the block") == []
+    assert missing_lines(profile, "") == ["drafting 7 tokens per step"]
