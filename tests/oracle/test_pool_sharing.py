@@ -11,7 +11,7 @@ from bench import Bench, errors_of, make_bench
 from cases import DEVICE, ELIGIBLE, HISTORY, NARROW, config_for
 from verdict import measure_leg, path_of
 
-WIDE = Batch((8,) * 8, history=8)
+WIDE = Batch((8,) * 8, HISTORY)
 
 
 def test_interleaved_builders(narrow: Bench, measure: Any, reached: Any) -> None:
