@@ -50,7 +50,7 @@ class BuilderSeen:
     """Which set it holds: builders with the same number share one."""
     rows: int
     declared: int | None
-    """Query tokens that it promises to the launcher; None in an arm that promises none."""
+    """Query tokens that its boot line says its set holds; None in an arm that does not say so."""
 
 
 @dataclass

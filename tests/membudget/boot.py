@@ -77,8 +77,17 @@ class Boot:
                 self.step(event, last=Event.BUILDERS not in self.order[position + 1 :])
         self.account.lines = lines
         self.account.allocations = self.ledger.closed()
-        self.account.builders = [seen(builder) for builder in self.builders]
+        self.account.builders = [
+            seen(builder, declared) for builder, declared in zip(self.builders, self.declared(), strict=True)
+        ]
         return self.account
+
+    def declared(self) -> list[int | None]:
+        """What each serving builder said that its set holds: builders speak in the order they are made."""
+        said = [
+            line.plan.get("declared") for line in self.account.lines if line.phase == SERVING and line.plan
+        ]
+        return said if len(said) == len(self.builders) else [None] * len(self.builders)
 
     def step(self, event: Event, last: bool) -> None:
         """One event; `last` says that no builders are made after this one."""
@@ -136,11 +145,21 @@ class Boot:
                 yield names[group::GROUPS] or names, registry[names[0]]
 
 
-def seen(builder: Any) -> BuilderSeen:
-    """What a builder holds."""
-    output = builder.softmax_segm_output
-    declared = getattr(builder, "q_token_capacity", None)
+def seen(builder: Any, declared: int | None) -> BuilderSeen:
+    """What a builder holds: its scratch is told by its four dimensions, whatever a series calls it."""
+    (output,) = [tensor for tensor in tensors_of(builder) if tensor.ndim == 4]
     return BuilderSeen(builder.num_heads_q, storage_id(output), output.shape[0], declared)
+
+
+def tensors_of(held: Any, depth: int = 3) -> list[torch.Tensor]:
+    """Tensors that an object holds, each storage once, also through what it adopted."""
+    found: dict[int, torch.Tensor] = {}
+    for value in vars(held).values() if hasattr(held, "__dict__") else ():
+        if isinstance(value, torch.Tensor):
+            found.setdefault(storage_id(value), value)
+        elif depth > 1 and type(value).__module__.startswith("vllm.v1.attention"):
+            found = {storage_id(one): one for one in tensors_of(value, depth - 1)} | found
+    return list(found.values())
 
 
 def plans_of(setting: Setting) -> dict[int, dict[str, int]]:
