@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,13 +16,19 @@ from ci.errors import ExitCode, UsageError
 from ci.gate.plan import Plan
 from ci.lanes.conditions import CPU_LANE, detect_lane
 from ci.lanes.run import SuiteJob, check_environment, check_suite, default_workers, run_suite
-from ci.results.jsonl import is_slug
+from ci.results.field_verdicts import field_lines
+from ci.results.files import write_atomic
+from ci.results.jsonl import is_slug, read_results
+from ci.results.recorder import RECORDS_FILE
 from ci.results.records import Subject
 from ci.stack.arms import Arm, find_arms_up_to
+from ci.stack.installed import installed_arm
 from ci.stack.manifest import ArmManifest
 from ci.stack.record import Flavour
 
 DEFAULT_ARM = "patched"
+EXPORT_VARIABLE = "ORACLE_OUT"
+"""Where the oracle's results also go, as the field's own verdict file."""
 
 EPILOG = """\
 examples:
@@ -116,10 +123,27 @@ def run_suites(args: argparse.Namespace, suites: Sequence[tuple[str, str]]) -> N
                 f"== {suite}: pytest ended with status {status}; see {job.run_dir / 'console.log'}",
                 flush=True,
             )
+        export_verdicts(suite, job.run_dir)
+
+
+def export_verdicts(suite: str, run_dir: Path) -> None:
+    """Write the oracle's results in the field's own form where ``ORACLE_OUT`` says."""
+    target = os.environ.get(EXPORT_VARIABLE)
+    if suite != "oracle" or not target or not (run_dir / RECORDS_FILE).is_file():
+        return
+    results = read_results(run_dir / RECORDS_FILE)
+    write_atomic(Path(target), field_lines(results.head, results.records))
+    print(f"== oracle: verdict rows written to {target}", flush=True)
 
 
 def find_arms(name: str, series: Path | None, flavours: set[Flavour]) -> dict[Flavour, list[Arm]]:
-    """The arm, last, and those with fewer patches, in each flavour that is needed."""
+    """The arm, last, and those with fewer patches, in each flavour that is needed.
+
+    A tree that ``VLLM_ROOT`` names is taken as it is instead.
+    """
+    installed = installed_arm()
+    if installed is not None:
+        return {flavour: [installed] for flavour in flavours}
     with ConsoleProgress(Console(stderr=True)) as progress:
         return {
             flavour: find_arms_up_to(name, series, flavour=flavour, progress=progress) for flavour in flavours

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,11 @@ from ci.results.records import SCHEMA_VERSION, Record, RunHead, Subject
 
 MAX_BYTES = 16 * 1024 * 1024
 REMEDY = "get the file again from where it was written; a line is one whole JSON object"
+DECLARED_CAPACITY = 32
+"""Query tokens: two sequences of 16, as the oracle declares them."""
+DECLARED_THRESHOLD = 32
+"""128 // 4 KV heads, eager."""
+STATE = ("count_after_second", "degraded", "first_tokens", "first_declared")
 ROW_PREFIX = re.compile(r"row\d+-")
 
 T = TypeVar("T")
@@ -182,6 +187,45 @@ def records_of(verdicts: FieldVerdicts) -> list[Record]:
             if isinstance(value, bool | int | float | str):
                 records.append(Record(row.case, f"breach_{key}", value, "name"))
     return records
+
+
+def field_lines(head: RunHead, records: Iterable[Record]) -> bytes:
+    """Our records as a verdict file of the field: cases that have a reason, in the order of the records."""
+    by_case: dict[str, dict[str, Any]] = {}
+    for record in records:
+        by_case.setdefault(record.case, {})[record.metric] = record.value
+    first = {
+        "provenance": head.provenance | {"arm": head.subject.arm, "series_hash": head.subject.series_hash},
+        "declared": {"conditions": head.conditions},
+        "capacity": DECLARED_CAPACITY,
+        "seq_threshold_3D": DECLARED_THRESHOLD,
+    }
+    rows = [_field_row(case, metrics) for case, metrics in by_case.items() if _is_published(case, metrics)]
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in (first, *rows))
+
+
+def _is_published(case: str, metrics: dict[str, Any]) -> bool:
+    return case.startswith("breach-") or all(ours in metrics for ours in NUMBERS.values())
+
+
+def _field_row(case: str, metrics: dict[str, Any]) -> dict[str, Any]:
+    numbers = {key: metrics.get(ours) for key, ours in NUMBERS.items()}
+    row: dict[str, Any] = {
+        "row": case,
+        "q_lens": [int(part) for part in case[case.index("[") + 1 : -1].split(",")],
+        "reasons_2d": metrics.get("reasons_flag0"),
+        "reasons_3d": metrics.get("reasons_flag1"),
+        **numbers,
+        "checks": {name: value for name, value in metrics.items() if isinstance(value, bool)},
+    }
+    state = {name: metrics[name] for name in STATE if name in metrics}
+    if state:
+        row |= {"breach_state_after": state}
+    wanted = (
+        metrics.get("finite_flag1"),
+        *((numbers["max_abs_diff_2d_vs_3d"] is not None,) if not state else ()),
+    )
+    return row | {"ok": all(value is True for value in wanted)}
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - whatever a file of the field holds

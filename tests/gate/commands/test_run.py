@@ -126,7 +126,7 @@ def test_a_suite_that_dies_keeps_no_other_from_running(
 
 def test_the_head_of_a_run_tells_the_arm(started: list[SuiteJob]) -> None:
     """Series hash and provenance of the job are those of the arm's manifest."""
-    args = argparse.Namespace(arm="mq3d", series=None, flag=[], workers=None, rest=[])
+    args = argparse.Namespace(arm="mq3d", series=None, flag=[], workers=None, rest=[], flavour=None)
     run.run_suites(args, [("oracle", "h200")])
     assert started[0].subject.series_hash == MANIFEST.series_hash
     assert started[0].provenance == provenance(MANIFEST)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ci.results.field_verdicts import head_of, read_field_verdicts, records_of
+from ci.results.field_verdicts import field_lines, head_of, read_field_verdicts, records_of
 from ci.results.jsonl import RecordsError
+from ci.results.records import Record
 
 HEAD: dict[str, Any] = {
     "provenance": {"triton_attn.py": "aa" * 32, "gpu": {"name": "a card"}},
@@ -77,6 +78,19 @@ def test_the_head_keeps_where_it_came_from(tmp_path: Path) -> None:
     assert head.provenance["file"] == verdicts.sha256
     assert head.provenance["line 2"] == '{"a_key_of_tomorrow":1}'
     assert head.conditions == {"lane": "rtx4090"}
+
+
+def test_our_records_go_out_as_a_file_that_reads_back(tmp_path: Path) -> None:
+    """What was imported and exported again has the same numbers; a case without them stays out."""
+    verdicts = read_field_verdicts(write(tmp_path, HEAD, ROW))
+    records = [*records_of(verdicts), Record("units-[16,1]", "finite_flag1", True, "bool")]
+    records.append(Record("cache-write", "value_steps", 0.5, "steps"))
+    head = head_of(verdicts, "h200", "2026-01-01T00:00:00Z")
+    (tmp_path / "out.jsonl").write_bytes(field_lines(head, records))
+    again = read_field_verdicts(tmp_path / "out.jsonl")
+    assert [(row.case, row.q_lens, row.ok) for row in again.rows] == [("units-[16,1]", [16, 1], True)]
+    assert again.rows[0].max_abs_diff_2d_vs_3d == ROW["max_abs_diff_2d_vs_3d"]
+    assert again.rows[0].ref_max_abs_3d == ROW["ref_max_abs_3d"]
 
 
 @pytest.mark.parametrize(
