@@ -105,6 +105,13 @@ def calibrate(session: nox.Session) -> None:
     session.run("python", "-m", "ci", "calibrate", "--write", "docs/calibration.md", *session.posargs)
 
 
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure time and memory of comparing a million records and reading a huge report (minutes)."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "bench", *session.posargs)
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of the gate itself; neither torch nor an arm is needed."""

@@ -20,7 +20,19 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ci.commands import accept, bundle, calibrate, diff, gate, import_verdicts, prove_red, run, stack, verdict
+from ci.commands import (
+    accept,
+    bench,
+    bundle,
+    calibrate,
+    diff,
+    gate,
+    import_verdicts,
+    prove_red,
+    run,
+    stack,
+    verdict,
+)
 from ci.errors import ExitCode, GateError, UsageError
 
 COMMANDS: tuple[ModuleType, ...] = (
@@ -32,6 +44,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     verdict,
     prove_red,
     calibrate,
+    bench,
     bundle,
     import_verdicts,
 )

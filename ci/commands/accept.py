@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     chosen = _chosen(rules, runs, args.lane, args.suite)
     accepted = []
     for lane, suite in chosen:
-        files, verdict = review.review_suite(rules, runs / lane / suite, lane, suite)
+        files, verdict = review.review_suite(rules, runs / lane / suite, lane, suite, keep=None)
         accepted.append((lane, suite, accept_suite(files, verdict, rules.policy, args.case, acceptance)))
     for lane, suite, one in accepted:
         if one.changes:

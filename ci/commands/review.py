@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ from ci.results.jsonl import is_slug
 
 MAX_TABLE_BYTES = 1 << 20
 DEFAULT_LANE = "cpu"
+FREEZE_FROM = 100_000
+"""Planned metrics from which on the garbage collector's walks are felt."""
+KEPT_ROWS = 20_000
+"""Rows of one verdict that a report has at hand; no reader goes through more, and all are counted."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -64,13 +69,19 @@ def load_rules(baselines: Path) -> Rules:
     """
     plan = parse_plan(_read_text(baselines / "plan.toml"), baselines / "plan.toml")
     policy = parse_policy(_read_text(baselines / "policy.toml"), baselines / "policy.toml")
-    return Rules(baselines, plan, policy, check_coverage(plan, policy))
+    rules = Rules(baselines, plan, policy, check_coverage(plan, policy))
+    if sum(map(len, plan.suites.values())) >= FREEZE_FROM:
+        # They stay until the process ends: without this, every collection would walk through all of them.
+        gc.freeze()
+    return rules
 
 
-def review_suite(rules: Rules, run_dir: Path, lane: str, suite: str) -> tuple[SuiteFiles, SuiteVerdict]:
-    """Read one run folder with its baseline and compare them."""
+def review_suite(
+    rules: Rules, run_dir: Path, lane: str, suite: str, keep: int | None = KEPT_ROWS
+) -> tuple[SuiteFiles, SuiteVerdict]:
+    """Read one run folder with its baseline and compare them; ``keep`` as for `compare_suite`."""
     files = read_suite_files(run_dir, rules.baseline_path(lane, suite), lane, suite)
-    return files, compare_suite(rules.plan, rules.policy, files, datetime.now(UTC))
+    return files, compare_suite(rules.plan, rules.policy, files, datetime.now(UTC), keep)
 
 
 def chosen_lanes(rules: Rules, runs: Path, asked: list[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import NoReturn
 import msgspec
 
 from ci.errors import GateError
-from ci.gate.compare import differing_condition
+from ci.gate.cell import differing_condition
 from ci.gate.policy import Policy
 from ci.gate.rows import Cause, Row, SuiteVerdict, Value
 from ci.gate.tables import matches

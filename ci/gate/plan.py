@@ -9,7 +9,7 @@ from typing import NoReturn
 import msgspec
 
 from ci.errors import GateError
-from ci.gate.policy import NoRuleError, Policy, Rule
+from ci.gate.policy import NoRuleError, Policy
 from ci.gate.tables import decode_table, place, table_line
 from ci.results.jsonl import is_slug
 
@@ -40,7 +40,7 @@ class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
     suite: list[_SuiteTable] = []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlannedMetric:
     """One value that a run of the suite must give."""
 
@@ -104,7 +104,7 @@ def check_coverage(plan: Plan, policy: Policy) -> tuple[str, ...]:
     Raises:
         NoRuleError: a planned metric that no rule matches.
     """
-    used: set[Rule] = set()
+    used: set[int] = set()
     for (_, suite), metrics in plan.suites.items():
         for metric in metrics:
             rule = policy.rule_for(suite, metric.case, metric.metric)
@@ -114,8 +114,8 @@ def check_coverage(plan: Plan, policy: Policy) -> tuple[str, ...]:
                     f"{policy.path}: no rule matches {name}, which {plan.path.name} plans",
                     remedy="add a [[rule]] table for it, with the origin of its number",
                 )
-            used.add(rule)
-    return tuple(f"{rule}: no planned metric uses it" for rule in policy.rules if rule not in used)
+            used.add(rule.number)
+    return tuple(f"{rule}: no planned metric uses it" for rule in policy.rules if rule.number not in used)
 
 
 def _check_suite(where: str, suite: _SuiteTable) -> None:

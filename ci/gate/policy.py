@@ -7,7 +7,7 @@ special rules stand before general ones.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -92,7 +92,11 @@ class Rule:
 
     def covers(self, suite: str, case: str, metric: str) -> bool:
         """Tell whether the pattern matches."""
-        return matches(self.suite, suite) and matches(self.metric, metric) and matches(self.case, case)
+        return self.may_cover(suite, metric) and matches(self.case, case)
+
+    def may_cover(self, suite: str, metric: str) -> bool:
+        """Tell whether suite and metric match, whatever the case."""
+        return matches(self.suite, suite) and matches(self.metric, metric)
 
     def __str__(self) -> str:
         extra = "" if self.limit is None else f" {self.limit}"
@@ -107,10 +111,25 @@ class Policy:
 
     path: Path
     rules: tuple[Rule, ...]
+    _by_metric: dict[tuple[str, str], tuple[Rule, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Rules whose suite and metric match, found so far: of a million records few differ in these."""
 
     def rule_for(self, suite: str, case: str, metric: str) -> Rule | None:
         """Return the first rule that matches, or None."""
-        return next((rule for rule in self.rules if rule.covers(suite, case, metric)), None)
+        found = self._by_metric.get((suite, metric))
+        if found is None:
+            found = tuple(one for one in self.rules if one.may_cover(suite, metric))
+            self._by_metric[suite, metric] = found
+        for rule in found:
+            if rule.case == "*" or matches(rule.case, case):
+                return rule
+        return None
+
+    def for_suite(self, suite: str) -> Policy:
+        """Return the rules that may match in ``suite``."""
+        return Policy(self.path, tuple(rule for rule in self.rules if matches(rule.suite, suite)))
 
 
 def parse_policy(text: str, path: Path) -> Policy:

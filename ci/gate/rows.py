@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ci.errors import ExitCode
 from ci.gate.ab import AbResult
@@ -71,7 +72,7 @@ class Row:
         return self.cause is Cause.CONTROL_GREEN
 
     @property
-    def order(self) -> tuple[bool, int, str, str, list[str | int], list[str | int]]:
+    def order(self) -> tuple[bool, int, str, str, tuple[str | int, ...], tuple[str | int, ...]]:
         """Return the sort key: failed controls, then the worst first, then by name."""
         return (
             not self.control_failed,
@@ -98,6 +99,8 @@ class SuiteVerdict:
     subject: str = ""
     """The arm that the run was about."""
     warnings: tuple[str, ...] = ()
+    unlisted: Mapping[Verdict, int] = field(default_factory=dict)
+    """Rows that were counted and not kept, by verdict; treat as read-only."""
 
     @property
     def control_failed(self) -> bool:
@@ -107,17 +110,17 @@ class SuiteVerdict:
     @property
     def verdict(self) -> Verdict:
         """Return the suite's verdict; a suite without rows is invalid."""
-        return overall((row.verdict for row in self.rows), self.control_failed)[0]
+        return overall(self.counts, self.control_failed)[0]
 
     @property
     def exit_code(self) -> ExitCode:
         """Return the exit code that this suite alone leads to."""
-        return overall((row.verdict for row in self.rows), self.control_failed)[1]
+        return overall(self.counts, self.control_failed)[1]
 
     @property
     def counts(self) -> Counter[Verdict]:
-        """Return the rows by verdict."""
-        return Counter(row.verdict for row in self.rows)
+        """Return how many rows there are of each verdict, kept or not."""
+        return Counter(row.verdict for row in self.rows) + Counter(self.unlisted)
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class GateVerdict:
         if green:
             more = f" and {len(green) - 1} more" if len(green) > 1 else ""
             return f"control {green[0]}{more} stayed green, so nothing in this run counts"
-        counts = Counter(row.verdict for suite in self.suites for row in suite.rows)
+        counts = sum((suite.counts for suite in self.suites), Counter[Verdict]())
         total = sum(counts.values())
         where = f"{_plural(len(self.suites), 'suite')} on {', '.join(self._lanes) or 'no lane'}"
         if not total:

@@ -35,7 +35,10 @@ class Verdict(enum.Enum):
     @property
     def rank(self) -> int:
         """Return the place in the order worst first."""
-        return list(Verdict).index(self)
+        return _RANKS[self.value]
+
+
+_RANKS = {verdict.value: rank for rank, verdict in enumerate(Verdict)}
 
 
 def overall(verdicts: Iterable[Verdict], control_failed: bool) -> tuple[Verdict, ExitCode]:

@@ -17,9 +17,10 @@ import msgspec
 from ci.errors import GateError
 from ci.results.aa import AA_FILE, read_aa
 from ci.results.files import FileMissingError, FileUnreadableError, read_limited
-from ci.results.jsonl import Baseline, Results, is_slug, parse_utc, read_baseline, read_results
+from ci.results.jsonl import Baseline, Results, is_slug, parse_utc
 from ci.results.junit import JUnitReport, read_junit
 from ci.results.records import AaSession
+from ci.results.stored import load_baseline, load_results
 
 RUN_FILE = "run.json"
 RECORDS_FILE = "records.jsonl"
@@ -82,7 +83,7 @@ def read_suite_files(run_dir: Path, baseline_path: Path, lane: str, suite: str) 
         run, results, junit = None, None, None
     else:
         run = _try(problems, RUN_FILE, remedy, lambda: read_run(_no_link(run_dir / RUN_FILE)))
-        results = _try(problems, RECORDS_FILE, remedy, lambda: read_results(_no_link(run_dir / RECORDS_FILE)))
+        results = _try(problems, RECORDS_FILE, remedy, lambda: load_results(_no_link(run_dir / RECORDS_FILE)))
         junit = _try(problems, JUNIT_FILE, remedy, lambda: read_junit(_no_link(run_dir / JUNIT_FILE)))
     baseline = _read_baseline(problems, baseline_path)
     aa_path = baseline_path.parent / AA_FILE
@@ -109,7 +110,7 @@ def _read_baseline(problems: list[FileProblem], path: Path) -> Baseline | None:
     """Return the baseline; its absence is no problem here, for then every result is new."""
     if not path.exists() and not path.is_symlink():
         return None
-    return _try(problems, BASELINE_FILE, _restore(path), lambda: read_baseline(path))
+    return _try(problems, BASELINE_FILE, _restore(path), lambda: load_baseline(path))
 
 
 def _restore(path: Path) -> str:

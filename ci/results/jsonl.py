@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, Generic, NoReturn, TypeAlias, TypeVar
+from typing import BinaryIO, Generic, NoReturn, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -28,6 +29,8 @@ MAX_FILE_BYTES = 1 << 30
 """A million records take about 150 MiB; the rest is room, not an aim."""
 MAX_LINE_BYTES = 1 << 18
 MAX_NAME_CHARS = 500
+_CHUNK_BYTES = 1 << 18
+_ENCODE = msgspec.json.Encoder().encode
 _BOM = b"\xef\xbb\xbf"
 _SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
@@ -37,6 +40,7 @@ AnyHead: TypeAlias = RunHead | BaselineHead
 AnyRecord: TypeAlias = Record | BaselineRecord
 H = TypeVar("H", RunHead, BaselineHead)
 R = TypeVar("R", Record, BaselineRecord)
+R_co = TypeVar("R_co", Record, BaselineRecord, covariant=True)
 
 
 class RecordsError(GateError):
@@ -63,8 +67,19 @@ class HeadError(RecordsError):
     """The head is missing, doubled, in the wrong place or of another schema."""
 
 
+class UnorderedError(RecordsError):
+    """The records are not in canonical order, so that they cannot be compared as they are read."""
+
+
 class UnwritableRecordError(GateError):
     """A value that JSON cannot hold exactly."""
+
+
+class Records(Protocol[R_co]):
+    """Records that can be counted and gone through, more than once; not every file fits into memory."""
+
+    def __iter__(self) -> Iterator[R_co]: ...
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ class Results:
     """What one run of one suite measured."""
 
     head: RunHead
-    records: tuple[Record, ...]
+    records: Records[Record]
 
 
 @dataclass(frozen=True)
@@ -80,11 +95,11 @@ class Baseline:
     """What was accepted for one lane and suite."""
 
     head: BaselineHead
-    records: tuple[BaselineRecord, ...]
+    records: Records[BaselineRecord]
 
 
 @dataclass(frozen=True)
-class _Format(Generic[H, R]):
+class Form(Generic[H, R]):
     """The two line types of one kind of file, and what to do when it is damaged."""
 
     head: type[H]
@@ -93,13 +108,13 @@ class _Format(Generic[H, R]):
     remedy: str
 
 
-_RESULTS = _Format(
+RESULTS_FORM = Form(
     RunHead,
     Record,
     msgspec.json.Decoder(RunHead | Record),
     "run the suite again: python -m ci run SUITE",
 )
-_BASELINE = _Format(
+BASELINE_FORM = Form(
     BaselineHead,
     BaselineRecord,
     msgspec.json.Decoder(BaselineHead | BaselineRecord),
@@ -123,14 +138,14 @@ def read_baseline(path: Path) -> Baseline:
 def open_results(path: Path) -> Iterator[tuple[RunHead, Iterator[Record]]]:
     """Yield the head and an iterator over the records, one line in memory at a time."""
     with open_plain(path, MAX_FILE_BYTES) as stream:
-        yield _open(path, stream, _RESULTS)
+        yield _open(path, stream, RESULTS_FORM)
 
 
 @contextmanager
 def open_baseline(path: Path) -> Iterator[tuple[BaselineHead, Iterator[BaselineRecord]]]:
     """Yield the head and an iterator over the records, one line in memory at a time."""
     with open_plain(path, MAX_FILE_BYTES) as stream:
-        yield _open(path, stream, _BASELINE)
+        yield _open(path, stream, BASELINE_FORM)
 
 
 def write_results(path: Path, head: RunHead, records: Iterable[Record]) -> None:
@@ -162,14 +177,23 @@ def encode(head: AnyHead, records: Iterable[AnyRecord]) -> bytes:
     return b"".join(_encode_line(line) + b"\n" for line in (_sorted_maps(head), *ordered))
 
 
-def record_order(record: AnyRecord) -> tuple[list[str | int], str, list[str | int], str]:
+Order: TypeAlias = tuple[tuple[str | int, ...], str, tuple[str | int, ...], str]
+
+
+def record_order(record: AnyRecord) -> Order:
     """Return the sort key of a record: natural order (``b2`` before ``b10``), ties by spelling."""
-    return natural(record.case), record.case, natural(record.metric), record.metric
+    return key_order(record.case, record.metric)
 
 
-def natural(name: str) -> list[str | int]:
-    """Split ``name`` into texts and numbers, alternating, so that lists of two names compare."""
-    return [int(part) if index % 2 else part for index, part in enumerate(_DIGITS.split(name))]
+def key_order(case: str, metric: str) -> Order:
+    """Return the sort key of a case and metric."""
+    return natural(case), case, natural(metric), metric
+
+
+@lru_cache(maxsize=1 << 14)
+def natural(name: str) -> tuple[str | int, ...]:
+    """Split ``name`` into texts and numbers, alternating, so that two of them compare."""
+    return tuple(int(part) if index % 2 else part for index, part in enumerate(_DIGITS.split(name)))
 
 
 def _sorted_maps(head: AnyHead) -> AnyHead:
@@ -207,60 +231,121 @@ def _name(line: AnyHead | AnyRecord) -> str:
     return f"case {line.case!r}, metric {line.metric!r}"
 
 
-def _open(path: Path, stream: BinaryIO, form: _Format[H, R]) -> tuple[H, Iterator[R]]:
+def open_ordered(path: Path, stream: BinaryIO, form: Form[H, R]) -> tuple[H, Iterator[R]]:
+    """Return head and records of a file in canonical order: a doubled key then needs no memory to be seen.
+
+    Raises:
+        UnorderedError: it is not, which only the iterator can tell.
+    """
+    return _open(path, stream, form, _Ascending(path))
+
+
+def _open(
+    path: Path, stream: BinaryIO, form: Form[H, R], keys: _Ascending | None = None
+) -> tuple[H, Iterator[R]]:
     lines = _lines(path, stream, form)
     for number, line, torn in lines:
         head = _decode(path, number, line, torn, form)
         if not isinstance(head, form.head):
             raise HeadError(f"{path}:{number}: the first line is not a head", remedy=form.remedy)
         _check_head(path, number, head, form.remedy)
-        return head, _records(path, lines, form)
+        return head, _records(path, lines, form, keys or _Seen())
     raise RecordsEmptyError(f"{path}: the file is empty", remedy=form.remedy)
 
 
-def _records(path: Path, lines: Iterator[tuple[int, bytes, bool]], form: _Format[H, R]) -> Iterator[R]:
-    seen: set[tuple[str, str]] = set()
+class _Seen:
+    """Remembers every key."""
+
+    def __init__(self) -> None:
+        self.keys: set[tuple[str, str]] = set()
+
+    def repeats(self, case: str, metric: str) -> bool:
+        """Take a key; tell whether it was there before."""
+        before = len(self.keys)
+        self.keys.add((case, metric))
+        return len(self.keys) == before
+
+
+class _Ascending:
+    """Remembers the last key only, which suffices where keys ascend."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.case, self.metric = "", ""
+        self.metric_order: tuple[str | int, ...] = ()
+
+    def repeats(self, case: str, metric: str) -> bool:
+        """Take a key; tell whether it is the last one again."""
+        order = natural(metric)
+        if case == self.case:
+            ascends = self.metric_order < order or (self.metric_order == order and self.metric < metric)
+            if not ascends and metric == self.metric:
+                return True
+        else:
+            ascends = (natural(self.case), self.case) < (natural(case), case)
+        if not ascends:
+            behind = f"stands behind {self.case!r}, {self.metric!r}"
+            raise UnorderedError(f"{self.path}: {case!r}, {metric!r} {behind}")
+        self.case, self.metric, self.metric_order = case, metric, order
+        return False
+
+
+def _records(
+    path: Path, lines: Iterator[tuple[int, bytes, bool]], form: Form[H, R], keys: _Seen | _Ascending
+) -> Iterator[R]:
+    kind = form.record
     for number, line, torn in lines:
         record = _decode(path, number, line, torn, form)
-        if not isinstance(record, form.record):
+        if not isinstance(record, kind):
             raise HeadError(
                 f"{path}:{number}: a second head",
                 cause="two runs were written into one file",
                 remedy=form.remedy,
             )
-        _check_record(path, number, record, form.remedy)
-        key = (record.case, record.metric)
-        if key in seen:
+        if not _is_plain(record):
+            _check_record(path, number, record, form.remedy)
+        if keys.repeats(record.case, record.metric):
             raise DuplicateRecordError(
-                f"{path}:{number}: case {key[0]!r}, metric {key[1]!r} is recorded twice",
+                f"{path}:{number}: case {record.case!r}, metric {record.metric!r} is recorded twice",
                 remedy=form.remedy,
             )
-        seen.add(key)
         yield record
 
 
-def _lines(path: Path, stream: BinaryIO, form: _Format[H, R]) -> Iterator[tuple[int, bytes, bool]]:
+def _lines(path: Path, stream: BinaryIO, form: Form[H, R]) -> Iterator[tuple[int, bytes, bool]]:
     """Yield (line number from 1, content, whether its newline is absent), blank lines skipped."""
-    number = 0
-    while raw := stream.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if len(raw) > MAX_LINE_BYTES:
-            _malformed(path, number, f"longer than {MAX_LINE_BYTES} bytes", form.remedy)
-        if number == 1:
-            raw = raw.removeprefix(_BOM)
-        line = raw.strip(b" \t\r\n")
-        if line:
-            yield number, line, not raw.endswith(b"\n")
+    number, rest = 0, b""
+    while chunk := stream.read(_CHUNK_BYTES):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for raw in whole:
+            number += 1
+            # Our own spelling has nothing around the braces, which saves a call for almost every line.
+            own = raw[:1] == b"{" and raw[-1:] == b"}" and len(raw) <= MAX_LINE_BYTES
+            line = raw if own else _strip(path, number, raw, form)
+            if line:
+                yield number, line, False
+        if len(rest) > MAX_LINE_BYTES:
+            break
+    line = _strip(path, number + 1, rest, form)
+    if line:
+        yield number + 1, line, True
 
 
-def _decode(path: Path, number: int, line: bytes, torn: bool, form: _Format[H, R]) -> AnyHead | AnyRecord:
-    if b"\0" in line:
-        _malformed(path, number, "NUL bytes", form.remedy, "the machine stopped while the file was written")
+def _strip(path: Path, number: int, raw: bytes, form: Form[H, R]) -> bytes:
+    if len(raw) > MAX_LINE_BYTES:
+        _malformed(path, number, f"longer than {MAX_LINE_BYTES} bytes", form.remedy)
+    return (raw.removeprefix(_BOM) if number == 1 else raw).strip(b" \t\r")
+
+
+def _decode(path: Path, number: int, line: bytes, torn: bool, form: Form[H, R]) -> AnyHead | AnyRecord:
     try:
         decoded = form.decoder.decode(line)
     except msgspec.ValidationError as error:
         _malformed(path, number, str(error), form.remedy)
     except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
+        if b"\0" in line:
+            cause = "the machine stopped while the file was written"
+            _malformed(path, number, "NUL bytes", form.remedy, cause)
         if torn:
             raise TornRecordsError(
                 f"{path}:{number}: the last line stops in the middle",
@@ -268,7 +353,7 @@ def _decode(path: Path, number: int, line: bytes, torn: bool, form: _Format[H, R
                 remedy=form.remedy,
             ) from error
         _malformed(path, number, str(error), form.remedy)
-    if msgspec.json.encode(decoded) != line:  # not our own spelling: look closer
+    if _ENCODE(decoded) != line:  # not our own spelling: look closer
         refuse_doubled_keys(path, number, line, form.remedy)
     return decoded
 
@@ -304,12 +389,30 @@ def _check_head(path: Path, number: int, head: AnyHead, remedy: str) -> None:
 
 
 def _check_record(path: Path, number: int, record: AnyRecord, remedy: str) -> None:
-    for word, value in (("case", record.case), ("metric", record.metric)):
-        if not value or len(value) > MAX_NAME_CHARS or _CONTROL_CHARACTER.search(value):
-            _malformed(path, number, f"{word} is empty, too long or has control characters", remedy)
+    if not (_is_name(record.case) and _is_name(record.metric)):
+        word = "metric" if _is_name(record.case) else "case"
+        _malformed(path, number, f"{word} is empty, too long or has control characters", remedy)
     _check_scalar(path, number, "value", record.value, remedy)
     if record.value is None and not record.reason:
         _malformed(path, number, "value is null without a reason", remedy)
+
+
+def _is_plain(record: AnyRecord) -> bool:
+    """Tell whether a record needs no closer look: most do not, and a look costs more than the decoding."""
+    case, metric, value = record.case, record.metric, record.value
+    return (
+        0 < len(case) <= MAX_NAME_CHARS
+        and 0 < len(metric) <= MAX_NAME_CHARS
+        and case.isprintable()
+        and metric.isprintable()
+        and value is not None
+        and (type(value) is not int or -(1 << 63) <= value < 1 << 63)
+    )
+
+
+def _is_name(text: str) -> bool:
+    # Most names are printable, which is told much faster than what the pattern asks.
+    return 0 < len(text) <= MAX_NAME_CHARS and (text.isprintable() or _CONTROL_CHARACTER.search(text) is None)
 
 
 def _check_scalar(path: Path, number: int, word: str, value: Scalar, remedy: str) -> None:

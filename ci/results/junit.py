@@ -5,18 +5,25 @@ The totals on a suite are never read; what counts is what stands in the cases.
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from lxml import etree
 
-from ci.results.files import read_limited
+from ci.results.files import open_plain, read_limited
 from ci.results.testcase import CHILD_STATES, Element, Identity, State, Text, read_case, read_text
-from ci.results.xml import XmlError, parse_xml
+from ci.results.xml import Parsed, XmlError, local_name, parse_xml, stream_xml
 
-MAX_FILE_BYTES = 64 << 20
+MAX_FILE_BYTES = 512 << 20
+STREAM_FROM_BYTES = 16 << 20
+"""Larger files are streamed: plain passes are counted instead of kept, and damage is not mended."""
+MAX_KEPT = 20_000
+"""Cases of a streamed file that are more than a plain pass; a file with more of them is red anyway."""
 _SUITES = ("testsuites", "testsuite")
 
 
@@ -66,6 +73,8 @@ class JUnitReport:
     complete: bool = True
     repairs: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    plain: int = 0
+    """Further tests that passed once and said nothing; a streamed file keeps no more of them."""
 
     @property
     def elements(self) -> tuple[Element, ...]:
@@ -75,12 +84,12 @@ class JUnitReport:
     @property
     def executed(self) -> int:
         """How many tests ran at all; a report of skipped tests only proves nothing."""
-        return sum(case.state is not State.SKIPPED for case in self.cases)
+        return self.plain + sum(case.state is not State.SKIPPED for case in self.cases)
 
     @property
     def counts(self) -> Counter[State]:
         """Logical tests by state."""
-        return Counter(case.state for case in self.cases)
+        return Counter(case.state for case in self.cases) + Counter({State.PASSED: self.plain})
 
     @property
     def red(self) -> bool:
@@ -95,12 +104,18 @@ def read_junit(path: Path, max_bytes: int = MAX_FILE_BYTES) -> JUnitReport:
         XmlError: empty, DOCTYPE, two documents, no XML, or not JUnit.
         ci.results.files errors: missing, unreadable or too large.
     """
+    with open_plain(path, max_bytes) as stream:
+        if os.fstat(stream.fileno()).st_size >= STREAM_FROM_BYTES:
+            return _report(stream_xml(path, stream, _CompactCollector(path)))
     return parse_junit(path, read_limited(path, max_bytes))
 
 
 def parse_junit(path: Path, data: bytes) -> JUnitReport:
     """Return what ``data`` says; ``path`` is for messages. Errors as for `read_junit`."""
-    parsed = parse_xml(path, data, lambda: _Collector(path))
+    return _report(parse_xml(path, data, lambda: _Collector(path)))
+
+
+def _report(parsed: Parsed[C]) -> JUnitReport:
     warnings = list(parsed.sink.warnings)
     if parsed.problem is not None:
         warnings.append(f"the file stops making sense, later cases are unread: {parsed.problem}")
@@ -111,7 +126,8 @@ def parse_junit(path: Path, data: bytes) -> JUnitReport:
             f"{doubled} tests are reported more than once; a rerun's last attempt or the worst counts"
         )
     warnings += _count_warnings(cases)
-    return JUnitReport(cases, parsed.problem is None, parsed.repairs, tuple(warnings))
+    complete = parsed.problem is None and not parsed.sink.overfull
+    return JUnitReport(cases, complete, parsed.repairs, tuple(warnings), len(parsed.sink.plain))
 
 
 def _count_warnings(cases: tuple[JUnitCase, ...]) -> list[str]:
@@ -144,6 +160,8 @@ class _Collector:
     _suites: list[str] = field(default_factory=list)
     _names_seen: list[Counter[str]] = field(default_factory=lambda: [Counter()])
     _unnamed: int = 0
+    plain: set[int] = field(default_factory=set)
+    overfull: bool = False
 
     def start(self, tag: str, element: etree._Element) -> None:
         """Enter a suite."""
@@ -190,8 +208,31 @@ class _Collector:
         self.groups.setdefault(element.identity, []).append(element)
 
 
+class _CompactCollector(_Collector):
+    """Keeps of a plain pass only the hash of its identity, so that a long file does not pile up."""
+
+    def _add(self, element: Element) -> None:
+        key = hash(element.identity)
+        quiet = element.state is State.PASSED and not (element.texts or element.warnings)
+        if quiet and element.identity.name and key not in self.plain and element.identity not in self.groups:
+            self.plain.add(key)
+            return
+        if key in self.plain:  # reported before: from now on in full, the first time as the pass it was
+            self.plain.discard(key)
+            super()._add(Element(element.identity, State.PASSED, None))
+        if element.identity not in self.groups and len(self.groups) >= MAX_KEPT:
+            if not self.overfull:
+                self.warnings.append(f"more than {MAX_KEPT} cases are no plain passes: later ones are unread")
+            self.overfull = True
+            return
+        super()._add(dataclasses.replace(element, outputs=(), properties=()))
+
+
+C = TypeVar("C", bound=_Collector)
+
+
 def _is_suite(element: etree._Element | None) -> bool:
-    return element is not None and etree.QName(element).localname in _SUITES
+    return element is not None and local_name(element) in _SUITES
 
 
 def _release(element: etree._Element) -> None:

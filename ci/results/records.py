@@ -69,6 +69,7 @@ class Record(
     omit_defaults=True,
     tag_field="kind",
     tag="record",
+    gc=False,  # no cycle can pass through one, and a million of them are not worth a look
 ):
     """One metric of one case."""
 
@@ -86,7 +87,7 @@ class Record(
     """Of an A/B metric: the session, and after a first ``regressed`` the one that confirms it or not."""
 
 
-class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Who accepted a baseline value, when, and why."""
 
     date: str
@@ -120,6 +121,7 @@ class BaselineRecord(
     omit_defaults=True,
     tag_field="kind",
     tag="record",
+    gc=False,  # no cycle can pass through one, and a million of them are not worth a look
 ):
     """One accepted metric."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from ci.results.durations import parse_seconds
+from ci.results.xml import local_name
 
 MAX_TEXT_CHARS = 1 << 16
 """What is kept of one failure text; reports cut further."""
@@ -120,7 +121,7 @@ def read_case(element: etree._Element, identity: Identity) -> Element:
     for child in element:
         if not isinstance(child.tag, str):  # a comment
             continue
-        tag = etree.QName(child).localname
+        tag = local_name(child)
         if tag in CHILD_STATES:
             texts.append(read_text(tag, child))
             states.append(_child_state(tag, child, texts[-1]))

@@ -7,11 +7,12 @@ stood whole before a cut is still read.
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import BinaryIO, Generic, Protocol, TypeVar
 
 from lxml import etree
 
@@ -90,6 +91,11 @@ class _Attempt(Generic[S]):
     problem: str | None = None
 
 
+def local_name(element: etree._Element) -> str:
+    """Return the tag without its namespace; lxml's QName refuses some tags that its parser accepts."""
+    return str(element.tag).rpartition("}")[2]
+
+
 def parse_xml(path: Path, data: bytes, make_sink: Callable[[], S]) -> Parsed[S]:
     """Hand the elements of ``data`` to a sink; mend and start over with a new sink if need be.
 
@@ -101,13 +107,31 @@ def parse_xml(path: Path, data: bytes, make_sink: Callable[[], S]) -> Parsed[S]:
     if not data.strip(b" \t\r\n\0"):
         raise XmlEmptyError(f"{path}: the file is empty", remedy=_REMEDY)
     _refuse_doctype(path, _decode(data[:_CHUNK_BYTES])[0])
-    attempt = _feed(path, data, make_sink())
+    attempt = _feed(path, _chunks(data), make_sink())
     repairs: tuple[str, ...] = ()
     if attempt.problem is not None:
         mended, repairs = _mend(data)
         if repairs:
             _refuse_doctype(path, mended[:_CHUNK_BYTES])
-            attempt = _feed(path, mended.encode("utf-8"), make_sink())
+            attempt = _feed(path, _chunks(mended.encode("utf-8")), make_sink())
+    return _finish(path, attempt, repairs)
+
+
+def stream_xml(path: Path, stream: BinaryIO, sink: S) -> Parsed[S]:
+    """Hand the elements of a large file to ``sink`` without holding it in memory; nothing is mended.
+
+    Raises:
+        XmlEmptyError, DoctypeError, ConcatenatedXmlError, NotXmlError: nothing can be used.
+    """
+    first = stream.read(_CHUNK_BYTES)
+    if not first.strip(b" \t\r\n\0"):
+        raise XmlEmptyError(f"{path}: the file is empty or starts with nothing but blanks", remedy=_REMEDY)
+    _refuse_doctype(path, _decode(first)[0])
+    rest = iter(lambda: stream.read(_CHUNK_BYTES), b"")
+    return _finish(path, _feed(path, itertools.chain([first], rest), sink), ())
+
+
+def _finish(path: Path, attempt: _Attempt[S], repairs: tuple[str, ...]) -> Parsed[S]:
     if not attempt.seen_root:
         raise NotXmlError(f"{path}: no XML document: {attempt.problem}", remedy=_REMEDY)
     if attempt.problem is not None and attempt.depth == 0:
@@ -119,15 +143,19 @@ def parse_xml(path: Path, data: bytes, make_sink: Callable[[], S]) -> Parsed[S]:
     return Parsed(attempt.sink, repairs, attempt.problem)
 
 
-def _feed(path: Path, data: bytes, sink: S) -> _Attempt[S]:
+def _chunks(data: bytes) -> Iterator[bytes]:
+    return (data[begin : begin + _CHUNK_BYTES] for begin in range(0, len(data), _CHUNK_BYTES))
+
+
+def _feed(path: Path, chunks: Iterable[bytes], sink: S) -> _Attempt[S]:
     """Parse strictly; stop at the first error, after the elements before it were handed on."""
     attempt = _Attempt(sink)
     parser = etree.XMLPullParser(
         events=("start", "end"), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
     )
-    for begin in range(0, len(data), _CHUNK_BYTES):
+    for chunk in chunks:
         try:
-            parser.feed(data[begin : begin + _CHUNK_BYTES])
+            parser.feed(chunk)
         except etree.XMLSyntaxError as error:
             attempt.problem = str(error)
         _hand_on(path, parser, attempt)
@@ -143,7 +171,7 @@ def _feed(path: Path, data: bytes, sink: S) -> _Attempt[S]:
 
 def _hand_on(path: Path, parser: etree.XMLPullParser, attempt: _Attempt[S]) -> None:
     for event, element in parser.read_events():
-        tag = etree.QName(element).localname
+        tag = local_name(element)
         if event == "start":
             if not attempt.seen_root:
                 attempt.seen_root = True

@@ -7,11 +7,23 @@ from datetime import timedelta
 import pytest
 
 from ci.errors import ExitCode
+from ci.gate.compare import compare_suite
 from ci.gate.rows import Cause, GateVerdict, Row
 from ci.gate.verdict import Verdict
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem
 from ci.results.records import AaSession, AbSession, Record
-from tests.gate.samples import FIRST, JUNIT_TEXT, NOW, PLAN_TEXT, POLICY_TEXT, STARTED, WRITTEN, Sample
+from tests.gate.samples import (
+    FIRST,
+    JUNIT_TEXT,
+    NOW,
+    PLAN_TEXT,
+    POLICY_TEXT,
+    STARTED,
+    WRITTEN,
+    Sample,
+    plan,
+    policy,
+)
 
 
 def _is(row: Row, verdict: Verdict, cause: Cause) -> bool:
@@ -430,3 +442,26 @@ def test_ab_arm_b_is_the_subject(arms: tuple[str, str]) -> None:
     """Swapped arms would turn a loss into a gain; flag values behind the arm's name are no other arm."""
     row = _row(_ab_sample(AbSession("s1", arms, _boots(0.0).order, _boots(0.0).values)))
     assert (row.cause is Cause.ARM) is (arms[1] == "stock")
+
+
+def test_rows_beyond_a_limit_are_counted() -> None:
+    """Rows that are not kept still count in every sum, in the verdict and in the exit code."""
+    sample = Sample()
+    for number in range(4):
+        sample.measure(f"extra-{number}", "violations", 0)
+    full = sample.verdict()
+    short = compare_suite(plan(sample.plan_text), policy(sample.policy_text), sample.files(), NOW, keep=2)
+    assert (len(full.rows), len(short.rows)) == (9, 4)
+    assert short.counts == full.counts
+    assert (short.verdict, short.exit_code) == (full.verdict, full.exit_code)
+    assert GateVerdict((short,)).detail == GateVerdict((full,)).detail
+    none = compare_suite(plan(sample.plan_text), policy(sample.policy_text), Sample().files(), NOW, keep=0)
+    assert (none.rows, none.verdict) == ((), Verdict.PASS)
+
+
+def test_a_green_control_is_always_kept() -> None:
+    """No limit can hide the row that makes the run worthless."""
+    sample = Sample()
+    sample.measure("control-seq-rows", "red", False, "bool", control=True)
+    suite = compare_suite(plan(sample.plan_text), policy(sample.policy_text), sample.files(), NOW, keep=0)
+    assert suite.exit_code is ExitCode.CONTROL_FAILED

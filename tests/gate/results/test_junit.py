@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.errors import GateError
+from ci.results import junit
 from ci.results.files import FileMissingError, FileTooLargeError
 from ci.results.junit import JUnitReport, NotJUnitError, parse_junit, read_junit
 from ci.results.testcase import State
+from ci.results.xml import XmlError
 
 PATH = Path("junit.xml")
 
@@ -314,3 +316,65 @@ def test_any_damage_is_a_declared_error(junk: bytes, at: int) -> None:
     data = f'<?xml version="1.0"?><testsuites>{suite}</testsuites>'.encode()
     with contextlib.suppress(GateError):
         parse_junit(PATH, data[:at] + junk + data[at:])
+
+
+def test_a_tag_that_lxml_itself_refuses() -> None:
+    """The parser lets a tag of a single colon through; it is no crash of ours."""
+    with contextlib.suppress(GateError):
+        parse_junit(PATH, b"<:/>")
+
+
+def _stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> JUnitReport:
+    monkeypatch.setattr(junit, "STREAM_FROM_BYTES", 0)
+    path = tmp_path / "junit.xml"
+    path.write_text(text)
+    return read_junit(path)
+
+
+def test_streamed_passes_are_counted_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file gives the same counts; only what is more than a plain pass is kept."""
+    text = _suite(_case("a"), _case("b"), _case("c", '<failure message="m"/>'), _case("d", "<skipped/>"))
+    small, large = parse_junit(PATH, text.encode()), _stream(tmp_path, monkeypatch, text)
+    assert large.counts == small.counts
+    assert (large.executed, large.plain, len(large.cases)) == (small.executed, 2, 2)
+    assert large.red
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [("", "<failure/>"), ("<failure/>", ""), ("", ""), ("", "", "<error/>"), ("<rerunFailure/>", "")],
+)
+def test_streamed_repetitions_come_out_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bodies: tuple[str, ...]
+) -> None:
+    """Several elements of one test are joined as in a small file, whichever of them came first."""
+    text = _suite(*(_case("a", body) for body in bodies))
+    small, large = parse_junit(PATH, text.encode()), _stream(tmp_path, monkeypatch, text)
+    assert large.counts == small.counts
+    assert [(one.state, one.attempts, one.flaky) for one in large.cases] == [
+        (one.state, one.attempts, one.flaky) for one in small.cases
+    ]
+
+
+def test_streamed_file_with_too_much_to_keep_is_red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no longer fits is unread, and says so."""
+    monkeypatch.setattr(junit, "MAX_KEPT", 3)
+    report = _stream(tmp_path, monkeypatch, _suite(*(_case(f"t{i}", "<skipped/>") for i in range(5))))
+    assert (len(report.cases), report.complete, report.red) == (3, False, True)
+    assert "later ones are unread" in report.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "<!DOCTYPE a><testsuite/>", "<html/>", "<testsuite/><testsuite/>"]
+)
+def test_streamed_file_is_refused_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Emptiness, a DOCTYPE, another root and a second document are errors."""
+    with pytest.raises(XmlError):
+        _stream(tmp_path, monkeypatch, text)
+
+
+def test_streamed_cut_file_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole cases before the cut survive, and the report is red."""
+    report = _stream(tmp_path, monkeypatch, _suite(_case("a"), _case("b"))[:-15])
+    assert not report.complete
+    assert report.plain >= 1
