@@ -11,11 +11,12 @@ import shlex
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci.errors import GateError
+from ci.lanes import extensions
 from ci.lanes.run import ROOT, SITE_VARIABLE
 from ci.results.files import write_atomic
 
@@ -36,8 +37,10 @@ set -euo pipefail
 here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
 python=${{PYTHON:-python3}}
 export {site}="$here/site" PYTHONPATH="$here/site" FORKPROOF_CACHE="$here/cache"
+export {extensions}="$here/extensions"
 if [ ! -d "$here/site" ]; then
     "$python" -m pip install -q --no-index --no-deps --no-compile --target "$here/site" "$here"/wheels/*.whl
+    cp "$here/checkout/ci/lanes/extensions.py" "$here/site/sitecustomize.py"
 fi
 cd "$here/checkout"
 if [ $# -eq 0 ]; then set -- {suites}; fi
@@ -61,6 +64,8 @@ class Contents:
     wheels: Sequence[Path]
     suites: Sequence[str]
     flavour: str
+    extensions: Mapping[str, bytes] = field(default_factory=dict)
+    """Compiled extensions for a lean arm, by their path in the wheel."""
     series: Path | None = None
     """A series other than the checkout's own; its files are packed as well."""
 
@@ -133,18 +138,19 @@ def pack(contents: Contents) -> bytes:
                 _add(archive, file, Path("cache", file.relative_to(contents.cache)))
         for wheel in contents.wheels:
             _add(archive, wheel, Path("wheels", wheel.name))
+        for name, data in contents.extensions.items():
+            _add_data(archive, f"extensions/{name}", data, 0o755)
         if contents.series:
             for file in sorted(path for path in contents.series.iterdir() if path.is_file()):
                 _add(archive, file, Path("series", file.name))
         script = RUN_SCRIPT.format(
             site=SITE_VARIABLE,
+            extensions=extensions.VARIABLE,
             suites=shlex.join(contents.suites),
             flavour=contents.flavour,
             series='--series "$here/series" ' if contents.series else "",
         ).encode()
-        info = tarfile.TarInfo(f"{FOLDER}/run.sh")
-        info.size, info.mode = len(script), 0o755
-        archive.addfile(info, io.BytesIO(script))
+        _add_data(archive, "run.sh", script, 0o755)
     return lzma.compress(buffer.getvalue(), preset=6)
 
 
@@ -165,6 +171,12 @@ def _add(archive: tarfile.TarFile, file: Path, name: Path) -> None:
             archive.addfile(info, data)
     else:
         archive.addfile(info)
+
+
+def _add_data(archive: tarfile.TarFile, name: str, data: bytes, mode: int) -> None:
+    info = tarfile.TarInfo(f"{FOLDER}/{name}")
+    info.size, info.mode = len(data), mode
+    archive.addfile(info, io.BytesIO(data))
 
 
 def _anonymous(info: tarfile.TarInfo) -> None:

@@ -3,6 +3,6 @@
 Importing this package imports vLLM, so only suites that run against an arm may use it.
 """
 
-from armlib.lean import stand_in_for_extensions
+from ci.lanes.extensions import install
 
-stand_in_for_extensions()
+install()

@@ -61,6 +61,7 @@ def contents(repository: Path, tmp_path: Path) -> Contents:
         cache=cache,
         cached=[one, two],
         wheels=[wheel],
+        extensions={"vllm/_C.abi3.so": b"code"},
         suites=["oracle"],
         flavour="lean",
     )
@@ -106,6 +107,7 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
         archive.extractall(tmp_path, filter="data")
     here = tmp_path / "forkproof-bundle"
     (here / "site").mkdir()
+    assert (here / "extensions" / "vllm" / "_C.abi3.so").read_bytes() == b"code"
     fake = tmp_path / "python"
     fake.write_text('#!/bin/sh\necho "$FORKPROOF_SITE|$PYTHONPATH|$FORKPROOF_CACHE|$PWD|$*"\n')
     fake.chmod(0o755)
