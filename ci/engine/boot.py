@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -11,10 +12,11 @@ from pathlib import Path
 
 from ci.engine.bootlog import BootReport, Outcome, closing_line, read_boot_log
 from ci.engine.cacheinfo import CacheInfo, read_cache_info
+from ci.engine.inprocess import BREAK_VARIABLE
 from ci.engine.profile import Profile, boot_environment, serve_words
 from ci.engine.server import HOST, Ended, Health, Server
 from ci.lanes.gpu import GpuState
-from ci.lanes.run import SCRUBBED
+from ci.lanes.run import ROOT, SCRUBBED, SITE_VARIABLE
 from ci.results.files import write_atomic
 
 PROMPT = "The first flights of the program carried no crew. "
@@ -65,9 +67,11 @@ def serve_launch(
     variables: Mapping[str, str],
     *,
     caches: Path | None = None,
+    in_process: bool = False,
+    broken: str | None = None,
     python: str = sys.executable,
 ) -> Launch:
-    """The launch of `vllm serve` from an arm.
+    """The launch of an engine from an arm: `vllm serve`, or the engine in one process.
 
     Args:
         profile: the experiment.
@@ -76,11 +80,13 @@ def serve_launch(
         folder: of this boot alone; emptied when it starts.
         variables: the caller's environment, where model paths come from.
         caches: the compile caches of a shared lineage; by default the boot has empty ones of its own.
+        in_process: without vLLM's server, so that its exact numbers can be read.
+        broken: a deliberate break, in process only.
         python: the interpreter that has the stack.
     """
     env = {name: value for name, value in variables.items() if not name.startswith(SCRUBBED)}
     env |= {
-        "PYTHONPATH": str(arm_root),
+        "PYTHONPATH": os.pathsep.join(map(str, import_path(arm_root, variables))),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "VLLM_NO_USAGE_STATS": "1",
@@ -89,7 +95,20 @@ def serve_launch(
     env |= boot_environment(profile, caches or folder / "caches")
     words = serve_words(profile, max_num_seqs, variables)
     command = (python, "-m", "vllm.entrypoints.cli.main", "serve", *words, "--host", HOST, "--port", "{port}")
+    if in_process:
+        # One process: its objects can be read, and a break that is put into it is in the engine.
+        env["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        command = (python, "-m", "ci.engine.inprocess", "{port}", *words)
+        if broken:
+            env[BREAK_VARIABLE] = broken
+            command += ("--enforce-eager",)  # a replayed graph calls nothing that could count
     return Launch(f"{profile.name}-{max_num_seqs}", command, env, folder, profile.limits.boot_timeout_s)
+
+
+def import_path(arm_root: Path, variables: Mapping[str, str]) -> list[Path]:
+    """Where an engine imports from: the arm, the gate, and the wheels that a bundle brought."""
+    site = variables.get(SITE_VARIABLE)
+    return [arm_root, ROOT, *([Path(site)] if site else [])]
 
 
 def run_boot(launch: Launch, read_state: ReadState | None = None, while_up: WhileUp | None = None) -> BootRun:

@@ -57,8 +57,10 @@ class Row:
         return min(judged, key=lambda verdict: verdict.rank, default=Verdict.INVALID)
 
 
-def judge_row(stock: Sequence[BootFacts], patched: BootFacts, band: Band) -> Row:
+def judge_row(stock: Sequence[BootFacts], patched: BootFacts, band: Band | None) -> Row:
     """Judge a patched boot against the stock boots of its session, two at least.
+
+    Without a band the differences are `new`: they are shown, and somebody has to accept one.
 
     Where the boots cannot be compared at all, only the reasons are found: a difference of such
     boots is no number.
@@ -75,7 +77,7 @@ def judge_row(stock: Sequence[BootFacts], patched: BootFacts, band: Band) -> Row
         difference(
             "model loading rises by the scratch", patched.model_load, first.model_load, patched.loaded, band
         ),
-        adoption(patched),
+        adoption(patched, patched.expected_adoptions or first.late_lines),
         tokens(first, patched),
         shown("free memory after boot", first.free_after_boot, patched.free_after_boot),
         shown("resident memory", first.resident, patched.resident),
@@ -123,7 +125,9 @@ def lineages(boots: Sequence[BootFacts]) -> Iterator[Finding]:
         yield invalid("lineage", f"mixed: {', '.join(f'{boot.name} {boot.lineage}' for boot in boots)}")
 
 
-def difference(rule: str, larger: Measured, smaller: Measured, planned: Measured, band: Band) -> Finding:
+def difference(
+    rule: str, larger: Measured, smaller: Measured, planned: Measured, band: Band | None
+) -> Finding:
     """Whether `larger - smaller` is the planned bytes, within the band and the print resolution."""
     unread = [one.reason for one in (larger, smaller, planned) if one.value is None]
     if larger.value is None or smaller.value is None or planned.value is None:
@@ -132,6 +136,8 @@ def difference(rule: str, larger: Measured, smaller: Measured, planned: Measured
     found, expected = larger.value - smaller.value, planned.value
     off = found - expected
     detail = f"{mib(found)} found, {mib(expected)} planned, {mib(off, sign=True)} off"
+    if band is None:
+        return Finding(rule, Verdict.NEW, f"{detail}; this lane has no band yet")
     if expected < BANDS_TO_TELL * (band.width_bytes + resolution):
         return Finding(rule, Verdict.INCONCLUSIVE, f"{detail}; a row under {BANDS_TO_TELL} bands cannot fail")
     low, high = band.low_bytes - resolution, band.high_bytes + resolution
@@ -140,11 +146,18 @@ def difference(rule: str, larger: Measured, smaller: Measured, planned: Measured
     return Finding(rule, Verdict.PASS if good else Verdict.REGRESSED, f"{detail}; {allowed}")
 
 
-def adoption(patched: BootFacts) -> Finding:
-    """Every builder adopted, and no line reports scratch after the profile."""
+def adoption(patched: BootFacts, builders: int) -> Finding:
+    """Every builder adopted, and no line reports scratch after the profile.
+
+    Args:
+        patched: the boot with the pool.
+        builders: that a boot constructs; without the pool each reports an allocation of its own.
+    """
     rule = "all adopted, none after"
-    detail = f"{patched.adopted_lines} of {patched.expected_adoptions} adopted, {patched.late_lines} after"
-    good = patched.adopted_lines == patched.expected_adoptions and not patched.late_lines
+    detail = f"{patched.adopted_lines} of {builders} adopted, {patched.late_lines} after"
+    if not builders:
+        return invalid(rule, f"{detail}; no boot says how many builders there are")
+    good = patched.adopted_lines == builders and not patched.late_lines
     return Finding(rule, Verdict.PASS if good else Verdict.REGRESSED, detail)
 
 

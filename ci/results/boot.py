@@ -38,7 +38,8 @@ class BootFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     late_lines: int
     """Lines that report scratch allocated after the memory profile."""
     expected_adoptions: int
-    """Builders that this boot constructs, those for the graph estimate included."""
+    """Builders that this boot constructs, those for the graph estimate included; 0 for as many as the
+    reference boot reports allocations of."""
     model_load: Measured
     available_kv: Measured
     kv_tokens: Measured

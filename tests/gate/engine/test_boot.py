@@ -17,6 +17,7 @@ from ci.engine.server import Health, Server
 from ci.lanes.gpu import GpuState, parse_state
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 BOOT_LOG = HERE / "logs" / "v0.27-patched.log"
 QUIET = parse_state({"memory.total": "24576", "memory.used": "300"}, None, ())
 
@@ -120,9 +121,23 @@ def test_serve_launch(tmp_path: Path) -> None:
     )
     assert made.command[:4] == ("py", "-m", "vllm.entrypoints.cli.main", "serve")
     assert made.command[-4:] == ("--host", "127.0.0.1", "--port", "{port}")
-    assert made.env["PYTHONPATH"] == "/arm"
+    assert made.env["PYTHONPATH"].split(os.pathsep) == ["/arm", str(ROOT)]
     assert (made.env["VLLM_INT4_MQ_3D"], made.env["HOME"]) == ("1", "/home/x")
     assert made.env["TRITON_CACHE_DIR"] == str(tmp_path / "b" / "caches" / "triton")
+
+
+def test_in_process_launch(tmp_path: Path) -> None:
+    """In one process the same words start the engine; a break makes it eager, and reaches no server."""
+    variables = {"FORKPROOF_DUMMY": "/d", "FORKPROOF_SITE": "/site"}
+    profile = load_profile("any-gpu-dummy8")
+    made = serve_launch(profile, 4, Path("/arm"), tmp_path, variables, in_process=True, broken="declared-8")
+    assert made.command[1:4] == ("-m", "ci.engine.inprocess", "{port}")
+    assert made.command[4] == "/d/target"
+    assert made.command[-1] == "--enforce-eager"
+    assert (made.env["FORKPROOF_BREAK"], made.env["VLLM_ENABLE_V1_MULTIPROCESSING"]) == ("declared-8", "0")
+    assert made.env["PYTHONPATH"].split(os.pathsep)[-1] == "/site"
+    served = serve_launch(profile, 4, Path("/arm"), tmp_path, variables)
+    assert not {"FORKPROOF_BREAK", "VLLM_ENABLE_V1_MULTIPROCESSING"} & served.env.keys()
 
 
 def test_expected_failures() -> None:

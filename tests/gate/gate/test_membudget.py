@@ -118,7 +118,7 @@ def test_published_4090_rows_pass(
     ],
 )
 def test_published_3090_rows(mib: float, kv_fall: int, load_rise: int, verdict: Verdict) -> None:
-    """The RTX 3090's rows lie in its wide band; its smallest is under three bands and could not have failed."""
+    """The RTX 3090's rows lie in its wide band; its smallest is under three bands."""
     base = Measured(10 * GIB, PRINT)
     planned = Measured(round(mib * MIB))
     fell = Measured(10 * GIB - kv_fall * MIB, PRINT)
@@ -146,8 +146,23 @@ def test_exact_bytes_narrow_the_band() -> None:
 @pytest.mark.parametrize(("adopted", "late"), [(3, 0), (4, 1), (0, 0), (5, 0)])
 def test_adoption(adopted: int, late: int) -> None:
     """Each builder adopts exactly once and nothing is late; anything else is red."""
-    assert adoption(patched(adopted_lines=adopted, late_lines=late)).verdict is Verdict.REGRESSED
-    assert adoption(patched()).verdict is Verdict.PASS
+    assert adoption(patched(adopted_lines=adopted, late_lines=late), 4).verdict is Verdict.REGRESSED
+    assert adoption(patched(), 4).verdict is Verdict.PASS
+
+
+def test_builders_are_counted_by_the_reference_boot() -> None:
+    """Where nobody said how many builders there are, the reference boot's own allocations count them."""
+    row = judge_row([boot(late_lines=8)] * 2, patched(expected_adoptions=0), RTX4090)
+    assert verdicts(row)["all adopted, none after"] is Verdict.REGRESSED
+    unknown = judge_row([boot(late_lines=0)] * 2, patched(expected_adoptions=0), RTX4090)
+    assert verdicts(unknown)["all adopted, none after"] is Verdict.INVALID
+
+
+def test_lane_without_band_is_new() -> None:
+    """Differences of a lane that has no accepted band are shown as new, never as a pass."""
+    row = judge_row([boot(), boot()], patched(), None)
+    assert row.verdict is Verdict.NEW
+    assert "no band yet" in row.findings[1].detail
 
 
 def test_tokens_must_follow() -> None:
