@@ -112,6 +112,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "ci", "bench", *session.posargs)
 
 
+@nox.session(default=False)
+def drift(session: nox.Session) -> None:
+    """Hold the series against every vLLM release since the pin."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "drift", *session.posargs)
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of the gate itself; neither torch nor an arm is needed."""

@@ -26,6 +26,7 @@ from ci.commands import (
     bundle,
     calibrate,
     diff,
+    drift,
     gate,
     import_verdicts,
     prove_red,
@@ -46,6 +47,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     calibrate,
     bench,
     bundle,
+    drift,
     import_verdicts,
 )
 """Every command, in the order ``--help`` lists them."""

@@ -180,7 +180,7 @@ def _other_place(patch: Patch, path: str, lines: Lines, hunk: Hunk, floor: int) 
 
 def _context(patch: Patch, path: str, lines: Lines, hunk: Hunk) -> PatchError:
     """Name the first line that differs, at the place where most of the hunk fits."""
-    at = _best_place(lines, hunk)
+    at = best_place(lines, hunk)
     wrong = next((i for i, line in enumerate(hunk.old) if _line_at(lines, at + i) != line), 0)
     expected, found = hunk.old[wrong], _line_at(lines, at + wrong)
     same = sum(_line_at(lines, at + i) == line for i, line in enumerate(hunk.old))
@@ -198,7 +198,7 @@ def _context(patch: Patch, path: str, lines: Lines, hunk: Hunk) -> PatchError:
     return ContextMismatchError(patch.name, what, file=path, hunk=hunk.number, line=hunk.line, cause=cause)
 
 
-def _best_place(lines: Lines, hunk: Hunk) -> int:
+def best_place(lines: Lines, hunk: Hunk) -> int:
     """The index at which most old lines fit, the one nearest to the stated among equals."""
     votes: dict[int, int] = {}
     index: dict[bytes, list[int]] = {}
@@ -234,4 +234,4 @@ def _uniform(lines: Lines, crlf: bool) -> bool:
     return all(line.endswith(b"\r\n") == crlf for line in lines if line.endswith(b"\n"))
 
 
-__all__ = ["mismatch", "no_such_file", "not_emptied", "refuse_foreign_endings", "split_lines"]
+__all__ = ["best_place", "mismatch", "no_such_file", "not_emptied", "refuse_foreign_endings", "split_lines"]

@@ -63,6 +63,21 @@ def dry_run(arguments: Sequence[str], cache: Path, python: str = sys.executable)
         return parse_report(json.loads(report.read_text(encoding="utf-8")))
 
 
+def list_versions(
+    name: str, options: Sequence[str], cache: Path, python: str = sys.executable
+) -> tuple[str, ...]:
+    """Every release of ``name`` that pip sees, newest first, pre-releases left aside.
+
+    Raises:
+        PipError: pip is absent, or finds none.
+    """
+    done = _pip(python, ["index", "versions", name, *options], _environment(cache, python))
+    match = re.search(r"^Available versions: (.+)$", done.stdout, re.MULTILINE)
+    if done.returncode or match is None:
+        raise PipError(f"pip: {last_error(done.stderr)}", cause=_cause(done.stderr))
+    return tuple(match[1].replace(" ", "").split(","))
+
+
 def parse_report(data: dict[str, Any]) -> list[Found]:
     """The files of pip's installation report (format 1)."""
     found = []

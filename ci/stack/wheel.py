@@ -114,9 +114,9 @@ class _Fetch:
     def _by_ranges(self, url: str, root: Path) -> tuple[Counted, Record]:
         remote = RemoteFile(url)
         sparse = SparseFile(remote)
-        with _open_wheel(sparse, url.rpartition("/")[2]) as archive:
+        with open_wheel(sparse, url.rpartition("/")[2]) as archive:
             infos = archive.infolist()
-            sparse.prefetch(member_spans(infos, archive.start_dir, self.flavour), self.progress)
+            sparse.prefetch(member_spans(infos, archive.start_dir, self.flavour.keeps), self.progress)
             record = self._unpack(archive, root)
         return remote.counted, record
 
@@ -124,7 +124,7 @@ class _Fetch:
         """Unpack a wheel on disk; for the lean flavour RECORD alone vouches for the files it takes."""
         if self.flavour is Flavour.FULL:
             check_wheel(wheel, self.pin)
-        with wheel.open("rb") as stream, _open_wheel(stream, str(wheel)) as archive:
+        with wheel.open("rb") as stream, open_wheel(stream, str(wheel)) as archive:
             return self._unpack(archive, root)
 
     def _unpack(self, archive: zipfile.ZipFile, root: Path) -> Record:
@@ -133,7 +133,7 @@ class _Fetch:
             raise WheelMismatchError(
                 f"the wheel has no {name}", remedy="pip config list shows where pip looks"
             )
-        record = parse_record(_inflate(archive, archive.getinfo(name)), self.pin)
+        record = parse_record(inflate(archive, archive.getinfo(name)), self.pin)
         wanted = record.of(self.flavour)
         infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
         absent = sorted(wanted.keys() - infos.keys())
@@ -146,7 +146,7 @@ class _Fetch:
         try:
             with new_folder(root) as folder:
                 for path in wanted:
-                    _write_member(folder / path, _read_member(archive, infos[path], record), infos[path])
+                    _write_member(folder / path, read_member(archive, infos[path], record), infos[path])
                     self.progress.advance(1)
         finally:
             self.progress.end()
@@ -178,7 +178,9 @@ class _Fetch:
         return counted
 
 
-def member_spans(infos: Iterable[zipfile.ZipInfo], end: int, flavour: Flavour) -> list[tuple[int, int]]:
+def member_spans(
+    infos: Iterable[zipfile.ZipInfo], end: int, wanted: Callable[[str], bool]
+) -> list[tuple[int, int]]:
     """The bytes of each wanted member, its local header included.
 
     A local header's length is not in the directory, so a member is taken to reach to
@@ -187,7 +189,7 @@ def member_spans(infos: Iterable[zipfile.ZipInfo], end: int, flavour: Flavour) -
     ordered = sorted(infos, key=lambda info: info.header_offset)
     ends = [info.header_offset for info in ordered[1:]] + [end]
     pairs = zip(ordered, ends, strict=True)
-    return [(info.header_offset, stop) for info, stop in pairs if flavour.keeps(info.filename)]
+    return [(info.header_offset, stop) for info, stop in pairs if wanted(info.filename)]
 
 
 def check_wheel(wheel: Path, pin: Pin) -> None:
@@ -201,7 +203,8 @@ def check_wheel(wheel: Path, pin: Pin) -> None:
         )
 
 
-def _open_wheel(stream: IO[bytes] | SparseFile, name: str) -> zipfile.ZipFile:
+def open_wheel(stream: IO[bytes] | SparseFile, name: str) -> zipfile.ZipFile:
+    """Open a wheel; WheelMismatchError if it is none. ``name`` is for the message."""
     try:
         return zipfile.ZipFile(stream)
     except zipfile.BadZipFile as error:
@@ -210,13 +213,15 @@ def _open_wheel(stream: IO[bytes] | SparseFile, name: str) -> zipfile.ZipFile:
         ) from error
 
 
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, record: Record) -> bytes:
-    data = _inflate(archive, info)
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, record: Record) -> bytes:
+    """The content of one file, checked against RECORD; RecordError if it is another."""
+    data = inflate(archive, info)
     record.check(info.filename, data)
     return data
 
 
-def _inflate(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+def inflate(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """The content of one file, unchecked; RecordError if it cannot be unpacked."""
     try:
         return archive.read(info)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
