@@ -126,6 +126,13 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
 
 
+@nox.session(default=False)
+def pages(session: nox.Session) -> None:
+    """Look at the HTML report in headless Chromium: phone and desktop, light and dark."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "pytest", "tests/pages", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style, format and the one-way imports between the parts."""

@@ -6,9 +6,13 @@ import argparse
 from pathlib import Path
 
 from ci.commands import review
+from ci.commands.history import read_history
 from ci.errors import ExitCode
 from ci.gate.rows import GateVerdict
-from ci.report.markdown import render_markdown
+from ci.report.annotations import render_annotations
+from ci.report.junit_out import render_junit
+from ci.report.markdown import render_markdown, render_summary
+from ci.report.page import render_page
 from ci.results.files import write_atomic
 
 EXAMPLES = """\
@@ -16,6 +20,7 @@ examples:
   python -m ci diff                            the lanes that have run here, else the CPU lane
   python -m ci diff --lane rtx3090
   python -m ci diff --markdown out/diff.md     also write the comment for a pull request
+  python -m ci diff --html out/report.html     also write the page with plots
 """
 
 
@@ -32,17 +37,34 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--runs", type=Path, default=None, help="folder of the runs (default: out/runs)")
     parser.add_argument("--baselines", type=Path, help="default: baselines")
     parser.add_argument("--lane", action="append", help="only this lane; may be given several times")
-    parser.add_argument("--markdown", type=Path, help="also write the report as Markdown to this file")
+    parser.add_argument("--markdown", type=Path, help="write the comment for a pull request to this file")
+    parser.add_argument(
+        "--summary", type=Path, help="append the job summary to this file, as GitHub wants it"
+    )
+    parser.add_argument("--html", type=Path, help="write the page with plots and history to this file")
+    parser.add_argument("--junit", type=Path, help="write the verdict as JUnit XML to this file")
+    parser.add_argument(
+        "--annotations", action="store_true", help="print the worst rows as GitHub annotations"
+    )
+    parser.add_argument("--link", default="", help="https address of the whole report, for what is cut short")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Compare, print, and return the verdict's exit code."""
-    verdict = diff(
-        args.runs or review.default_runs(), args.baselines or review.default_baselines(), args.lane
-    )
+    baselines = args.baselines or review.default_baselines()
+    verdict = diff(args.runs or review.default_runs(), baselines, args.lane)
     if args.markdown is not None:
-        write_atomic(args.markdown, render_markdown(verdict).encode())
+        write_atomic(args.markdown, render_markdown(verdict, more_at=args.link).encode())
+    if args.summary is not None:
+        with args.summary.open("a", encoding="utf-8") as stream:
+            stream.write(render_summary(verdict, more_at=args.link))
+    if args.html is not None:
+        write_atomic(args.html, render_page(verdict, history=read_history(baselines)).encode())
+    if args.junit is not None:
+        write_atomic(args.junit, render_junit(verdict))
+    if args.annotations:
+        review.say(render_annotations(verdict))
     review.show(verdict)
     return verdict.outcome[1]
 

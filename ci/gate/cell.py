@@ -11,7 +11,7 @@ from ci.gate.merge import Together
 from ci.gate.plan import RED
 from ci.gate.policy import Direction, Kind, Policy, Rule
 from ci.gate.rows import Cause, Row, Value
-from ci.gate.values import judge
+from ci.gate.values import band, judge
 from ci.gate.verdict import Verdict
 from ci.results.records import AaSession, BaselineHead, Record, RunHead
 
@@ -160,6 +160,7 @@ class Cells:
             control=record.control if record else accepted.control if accepted else False,
             accepted=accepted.accepted if accepted else None,
             source=accepted.source if accepted else None,
+            band=band(rule, accepted.value, accepted.printed) if rule and accepted else None,
         )
 
 

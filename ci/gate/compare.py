@@ -162,6 +162,15 @@ def _summary(files: SuiteFiles, planned: tuple[PlannedMetric, ...], tally: _Tall
         controls_red=len(controls & tally.red),
         tests_executed=files.junit.executed if files.junit else None,
         subject=files.results.head.subject.arm if files.results else "",
-        warnings=warnings_of_tests(files.junit) if files.junit else (),
+        warnings=(*_transcribed(files), *(warnings_of_tests(files.junit) if files.junit else ())),
         unlisted=tally.unlisted,
     )
+
+
+def _transcribed(files: SuiteFiles) -> tuple[str, ...]:
+    """Return a warning if baselines were copied from a publication; a large file is of our own making."""
+    accepted = files.baseline.records if files.baseline else ()
+    copied = sum(one.source is not None for one in accepted) if isinstance(accepted, tuple) else 0
+    if not copied:
+        return ()
+    return (f"{copied} of {len(accepted)} baselines are transcribed and were never measured on this lane",)

@@ -43,6 +43,14 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Band:
+    """The values that pass; None where there is no bound."""
+
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
 class Row:
     """The verdict on one metric of one case, one test, or one file of a run."""
 
@@ -63,6 +71,8 @@ class Row:
     accepted: Acceptance | None = None
     source: str | None = None
     """Where a transcribed baseline was published; None means that it was measured."""
+    band: Band | None = None
+    """Of a number that is compared with a number."""
     ab: AbResult | None = None
     """The numbers behind the verdict on an A/B metric."""
 

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 from ci.gate.policy import Direction, Kind, Rule
+from ci.gate.rows import Band
 from ci.gate.verdict import Verdict
 from ci.results.records import Scalar
 
@@ -91,3 +92,22 @@ def _judge_relative(rule: Rule, accepted: Decimal, got: Decimal, slack: Decimal)
 
 def _type(value: Scalar) -> str:
     return "null" if value is None else type(value).__name__
+
+
+def band(rule: Rule, accepted: Scalar, printed: str | None = None) -> Band | None:
+    """Return the numbers that pass under ``rule``; None where numbers are not what decides."""
+    slack = rounding(accepted, printed)
+    if slack is None or isinstance(accepted, bool | str) or accepted is None:
+        return None
+    value = float(accepted)
+    if rule.kind is Kind.EXACT:
+        return Band(value - float(slack), value + float(slack))
+    if rule.kind in (Kind.AT_MOST, Kind.AT_LEAST):
+        bound = value if rule.limit is None else float(rule.limit)
+        bound += float(slack) * (1 if rule.kind is Kind.AT_MOST else -1) if rule.limit is None else 0.0
+        return Band(None, bound) if rule.kind is Kind.AT_MOST else Band(bound, None)
+    if rule.kind is not Kind.RELATIVE or rule.margin is None:
+        return None
+    reach = abs(value) * rule.margin + float(slack)
+    low = None if rule.direction is Direction.LOWER else value - reach
+    return Band(low, None if rule.direction is Direction.HIGHER else value + reach)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, date, datetime
 
 from rich import box
 from rich.console import Console
@@ -29,8 +30,13 @@ _STYLES = {
 }
 
 
-def render_console(verdict: GateVerdict, *, width: int = DEFAULT_WIDTH, color: bool = False) -> str:
-    """Return the report: suites, rows that are not ``pass`` with footnotes, remarks, last line."""
+def render_console(
+    verdict: GateVerdict, *, width: int = DEFAULT_WIDTH, color: bool = False, today: date | None = None
+) -> str:
+    """Return the report: suites, rows that are not ``pass`` with footnotes, remarks, last line.
+
+    ``today`` (UTC) is what the age of a baseline is counted from.
+    """
     out = io.StringIO()
     console = Console(
         file=out,
@@ -46,7 +52,7 @@ def render_console(verdict: GateVerdict, *, width: int = DEFAULT_WIDTH, color: b
     rows = words.rows_to_show(verdict.rows)
     console.print(_suite_table(verdict.suites))
     if rows:
-        _print_rows(console, rows)
+        _print_rows(console, rows, today or datetime.now(UTC).date())
     _print_remarks(console, verdict)
     outcome, code = verdict.outcome
     # Not through rich, which would wrap it: the last line is read by programs as well.
@@ -76,11 +82,22 @@ def _suite_table(suites: tuple[SuiteVerdict, ...]) -> Table:
     return table
 
 
-def _print_rows(console: Console, rows: list[Row]) -> None:
+def _print_rows(console: Console, rows: list[Row], today: date) -> None:
     shown = rows[:MAX_ROWS]
     marks, notes = words.footnotes(shown)
     table = _table()
-    for name in ("verdict", "lane", "suite", "case", "metric", "baseline", "got", "policy", "note"):
+    for name in (
+        "verdict",
+        "lane",
+        "suite",
+        "case",
+        "metric",
+        "baseline",
+        "got",
+        "policy",
+        "accepted",
+        "note",
+    ):
         table.add_column(name, overflow="fold")
     for row, mark in zip(shown, marks, strict=True):
         table.add_row(
@@ -92,6 +109,7 @@ def _print_rows(console: Console, rows: list[Row]) -> None:
             Text(words.show_value(row.baseline)),
             Text(words.show_value(row.got)),
             Text(words.plain(row.rule) or "-"),
+            Text(words.show_acceptance(row, today)),
             Text(f"[{mark}]"),
         )
     console.print(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, date, datetime
 
 from ci.gate.rows import GateVerdict, Row, SuiteVerdict
 from ci.gate.verdict import Verdict, verdict_word
@@ -12,7 +13,10 @@ MARKER = "<!-- forkproof:verdict -->"
 """First line of the comment, by which a later run finds it again."""
 MAX_BYTES = 65_000
 """GitHub refuses a comment above 65,536 characters; bytes are never fewer."""
+MAX_SUMMARY_BYTES = 900 * 1024
+"""GitHub drops a whole job summary of 1 MiB without a word; bytes count, not characters."""
 MAX_REMARKS = 20
+_LINK = re.compile(r"https://[A-Za-z0-9._~/?#@!$&*+,;=%-]{1,500}")
 _LIVE = re.compile(r":(?=\S)|[^A-Za-z0-9 ,;:'()/=%+.\u00a1-\U0010ffff-]")
 """Whatever Markdown or HTML could read; a colon only where an emoji, a link or a command could start."""
 _WWW = re.compile(r"www\.", re.IGNORECASE)
@@ -26,13 +30,22 @@ _ICONS = {
     Verdict.NEW: "\u26a0\ufe0f",
 }
 _HEADER = (
-    "| verdict | lane | suite | case | metric | baseline | got | policy | note |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| verdict | lane | suite | case | metric | baseline | got | policy | accepted | note |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
-def render_markdown(verdict: GateVerdict, *, max_bytes: int = MAX_BYTES) -> str:
-    """Return the comment: headline, suites, the rows that are not ``pass``, worst first, cut to fit."""
+def render_markdown(
+    verdict: GateVerdict, *, max_bytes: int = MAX_BYTES, today: date | None = None, more_at: str = ""
+) -> str:
+    """Return the comment: headline, suites, the rows that are not ``pass``, worst first, cut to fit.
+
+    Args:
+        verdict: what is shown.
+        max_bytes: the size that the text must not exceed.
+        today: UTC, what the age of a baseline is counted from.
+        more_at: address of the whole report, linked where rows are left out.
+    """
     outcome, exit_code = verdict.outcome
     headline = f"{_ICONS[outcome]} {verdict_word(outcome, exit_code)}"
     parts = [
@@ -41,7 +54,9 @@ def render_markdown(verdict: GateVerdict, *, max_bytes: int = MAX_BYTES) -> str:
     ]
     remarks = _remarks(verdict, max_bytes // 6)
     used = sum(len(part.encode()) for part in (*parts, remarks)) + 500
-    parts += _row_parts(words.rows_to_show(verdict.rows), max_bytes - used)
+    parts += _row_parts(
+        words.rows_to_show(verdict.rows), max_bytes - used, today or datetime.now(UTC).date(), more_at
+    )
     return "\n".join([*parts, remarks]).rstrip("\n") + "\n"
 
 
@@ -89,7 +104,12 @@ def _suite_table(suites: tuple[SuiteVerdict, ...], max_bytes: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row_parts(rows: list[Row], budget: int) -> list[str]:
+def render_summary(verdict: GateVerdict, *, today: date | None = None, more_at: str = "") -> str:
+    """Return the job summary: the same page with the room that a summary has."""
+    return render_markdown(verdict, max_bytes=MAX_SUMMARY_BYTES, today=today, more_at=more_at)
+
+
+def _row_parts(rows: list[Row], budget: int, today: date, more_at: str) -> list[str]:
     """Return the table and its footnotes; rows are left out from the end until both fit."""
     if not rows:
         return []
@@ -100,7 +120,7 @@ def _row_parts(rows: list[Row], budget: int) -> list[str]:
     for row in rows:
         key = (row.why, row.remedy)
         number = notes.get(key, len(notes) + 1)
-        line = _row_line(row, number)
+        line = _row_line(row, number, today)
         note = "" if key in notes else _note_line(row, number)
         used += len(line.encode()) + len(note.encode()) + 2
         if used > budget:
@@ -110,11 +130,12 @@ def _row_parts(rows: list[Row], budget: int) -> list[str]:
             notes[key] = number
             note_lines.append(note)
     left = len(rows) - len(lines)
-    more = [f"{left} more rows are not shown; `python -m ci diff` prints them.\n"] if left else []
+    where = f"[the whole report]({more_at}) has" if _LINK.fullmatch(more_at) else "`python -m ci diff` prints"
+    more = [f"{left} more rows are not shown; {where} them.\n"] if left else []
     return ["\n".join([_HEADER, *lines]) + "\n", *more, "\n".join(note_lines) + "\n"]
 
 
-def _row_line(row: Row, note: int) -> str:
+def _row_line(row: Row, note: int, today: date) -> str:
     return _line(
         words.show_verdict(row),
         prose(row.lane),
@@ -124,6 +145,7 @@ def _row_line(row: Row, note: int) -> str:
         code(words.show_value(row.baseline)),
         code(words.show_value(row.got)),
         code(row.rule, 160),
+        prose(words.show_acceptance(row, today)),
         f"({note})",
     )
 

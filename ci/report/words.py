@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 
 from ci.gate.rows import Row, SuiteVerdict, Value
 from ci.gate.verdict import Verdict, verdict_word
@@ -13,9 +14,11 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 MAX_TEXT_CHARS = 300
 """What a report shows of one foreign text."""
-_HIDDEN_UNITS = ("", "1", "bool")
+TRANSCRIBED = "transcribed, never measured here"
+"""Mark of a baseline that was copied from a publication."""
+_HIDDEN_UNITS = ("", "1", "bool", "name")
 _INVISIBLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
 )
 
 
@@ -66,6 +69,25 @@ def _rounded_bytes(value: Value) -> str:
 def show_case(row: Row) -> str:
     """Return the case's name, marked if it is a control."""
     return plain(row.case, 120) + (" (control)" if row.control else "")
+
+
+def show_acceptance(row: Row, today: date) -> str:
+    """Return who accepted the baseline, how long ago and why; a transcription says that it is one."""
+    if row.accepted is None:
+        return "never"
+    who = plain(row.accepted.by, 40)
+    mark = TRANSCRIBED + ", " if row.source is not None else ""
+    return f"{mark}{_age(row.accepted.date, today)} by {who}: {plain(row.accepted.why, 100)}"
+
+
+def _age(accepted: str, today: date) -> str:
+    try:
+        days = (today - date.fromisoformat(accepted)).days
+    except ValueError:
+        return f"at no readable date ({plain(accepted, 20)})"
+    if days < 0:
+        return f"{-days} days in the future"
+    return "today" if days == 0 else "yesterday" if days == 1 else f"{days} days ago"
 
 
 def show_verdict(row: Row) -> str:

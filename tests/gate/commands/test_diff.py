@@ -182,3 +182,28 @@ def test_failed_control_is_exit_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     sample.measure("control-seq-rows", "red", False, "bool", control=True)
     monkeypatch.chdir(sample.write(tmp_path))
     assert _diff() == 3
+
+
+@pytest.mark.usefixtures("green")
+def test_all_reports_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Page, JUnit and summary are written beside the console report; the summary is appended to."""
+    Path("summary.md").write_text("before\n")
+    assert (
+        _diff("--html", "out/page.html", "--junit", "out/v.xml", "--summary", "summary.md", "--annotations")
+        == 0
+    )
+    assert Path("out/page.html").read_text().startswith("<!doctype html>")
+    assert b"<testsuites" in Path("out/v.xml").read_bytes()
+    assert Path("summary.md").read_text().startswith("before\n<!-- forkproof:verdict -->")
+    assert "::" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("green")
+def test_annotations_stand_before_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands for the runner are printed, and the verdict stays the last line."""
+    text = BASELINE.read_text()
+    BASELINE.write_text(text.replace('"metric":"violations","value":0', '"metric":"violations","value":7'))
+    assert _diff("--annotations") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("::error title=regressed%3A cpu/property grid violations::")
+    assert lines[-1].startswith("verdict: regressed")

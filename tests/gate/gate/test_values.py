@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ci.gate.values import judge
+from ci.gate.rows import Band
+from ci.gate.values import band, judge
 from ci.gate.verdict import Verdict
 from ci.results.records import Scalar
 from tests.gate.samples import policy
@@ -151,3 +152,31 @@ def test_changed_type_is_named() -> None:
     """The reason names both types, null included."""
     rule = policy('schema = 1\n[[rule]]\nmatch = "*/*/*"\norigin = "o"\nkind = "exact"').rules[0]
     assert judge(rule, None, 1)[1] == "the type changed: null was accepted, int was measured"
+
+
+@pytest.mark.parametrize(
+    ("rule", "accepted", "printed", "expected"),
+    [
+        ('kind = "exact"', 10, None, Band(10.0, 10.0)),
+        ('kind = "exact"', 225.76, "225.76", Band(225.755, 225.765)),
+        ('kind = "at-most"', 10, None, Band(None, 10.0)),
+        ('kind = "at-most"\nlimit = 12', 10, None, Band(None, 12.0)),
+        ('kind = "at-most"', 10.0, "10", Band(None, 10.5)),
+        ('kind = "at-least"', 10.0, "10", Band(9.5, None)),
+        ('kind = "relative"\nmargin = 0.1\ndirection = "neither"', -10, None, Band(-11.0, -9.0)),
+        ('kind = "relative"\nmargin = 0.1\ndirection = "lower-is-better"', 10, None, Band(None, 11.0)),
+        ('kind = "relative"\nmargin = 0.1\ndirection = "higher-is-better"', 10, None, Band(9.0, None)),
+        ('kind = "info"', 10, None, None),
+        ('kind = "exact"', True, None, None),
+        ('kind = "exact"', "10", None, None),
+        ('kind = "exact"', 10, "11", None),
+    ],
+)
+def test_band(rule: str, accepted: Scalar, printed: str | None, expected: Band | None) -> None:
+    """The band holds the values that pass; an improvement is outside of no bound."""
+    parsed = policy(f'schema = 1\n[[rule]]\nmatch = "*/*/*"\norigin = "o"\n{rule}').rules[0]
+    found = band(parsed, accepted, printed)
+    if expected is None or found is None:
+        assert found is expected
+    else:
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))

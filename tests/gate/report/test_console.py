@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from ci.report.console import render_console
 from tests.gate.report.states import STATES, many
 
 GOLDEN = Path(__file__).parent / "golden"
+TODAY = date(2026, 9, 1)
 
 
 @pytest.mark.parametrize("name", STATES)
 def test_golden(name: str) -> None:
     """Each state looks as its golden file; FORKPROOF_GOLDEN=write writes them anew."""
-    text = render_console(STATES[name]())
+    text = render_console(STATES[name](), today=TODAY)
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("FORKPROOF_GOLDEN") == "write":
         path.write_text(text)
