@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -19,9 +20,12 @@ from ci.lanes.bundle import (
     uncommitted,
     write_parts,
 )
+from ci.lanes.fatbin import keep_architecture
 from ci.lanes.run import ROOT, check_suite
 from ci.stack.arms import find_arms_up_to
 from ci.stack.cache import cache_root
+from ci.stack.members import read_files
+from ci.stack.pin import PIN
 from ci.stack.record import Flavour
 
 EPILOG = """\
@@ -33,6 +37,8 @@ examples:
 on the host:
   cat bundle.tar.xz.part* | tar xJ && forkproof-bundle/run.sh oracle --lane h200
 """
+ENGINE_EXTENSION = "vllm/_C_stable_libtorch.abi3.so"
+"""What a whole engine needs beyond the attention kernels."""
 HOST_HAS = ("torch", "triton", "numpy")
 
 
@@ -61,8 +67,27 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         metavar="NAME",
         help=f"packages that the host has and that are not packed (default: {' '.join(HOST_HAS)})",
     )
+    parser.add_argument(
+        "--extension",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help=f"a compiled extension of the wheel to bring along: {ENGINE_EXTENSION} lets a lean arm boot",
+    )
+    parser.add_argument(
+        "--architecture", type=int, metavar="N", help="keep only this GPU's machine code in it, such as 90"
+    )
     parser.add_argument("--part-mib", type=int, metavar="N", help="split into parts of N MiB")
     parser.set_defaults(func=run)
+
+
+def extensions(paths: Sequence[str], architecture: int | None, cache: Path) -> dict[str, bytes]:
+    """Compiled extensions out of the wheel, blanked to one architecture where it is named."""
+    with ConsoleProgress(Console(stderr=True)) as progress:
+        files = read_files(PIN, paths, cache, progress) if paths else {}
+    if architecture is None:
+        return files
+    return {path: keep_architecture(data, architecture) for path, data in files.items()}
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -84,6 +109,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             wheels=wheels,
             suites=args.suites,
             flavour=flavour.value,
+            extensions=extensions(args.extension, args.architecture, cache),
             series=args.series,
         )
         args.out.parent.mkdir(parents=True, exist_ok=True)
