@@ -77,6 +77,12 @@ def bundle(session: nox.Session) -> None:
     run_in_stack(session, "bundle", *session.posargs)
 
 
+@nox.session(requires=["build"], venv_backend="none", default=False)
+def boots(session: nox.Session) -> None:
+    """Boot a profile on this machine's GPU and judge the memory budget; takes minutes per boot."""
+    run_in_stack(session, "boots", *(session.posargs or ["any-gpu-dummy7"]))
+
+
 @nox.session
 def diff(session: nox.Session) -> None:
     """Compare every result on disk with the baselines, without measuring anything."""

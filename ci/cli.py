@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from ci.commands import (
     accept,
     bench,
+    boots,
     bundle,
     calibrate,
     diff,
@@ -46,6 +47,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     prove_red,
     calibrate,
     bench,
+    boots,
     bundle,
     drift,
     import_verdicts,

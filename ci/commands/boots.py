@@ -1,0 +1,236 @@
+"""``python -m ci boots``: boot a profile with and without the patch, and judge the memory budget."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ci.commands import review
+from ci.commands.run import find_arms
+from ci.engine.boot import BootRun, run_boot, serve_launch
+from ci.engine.breaks import BREAKS
+from ci.engine.dummy import write_dummy
+from ci.engine.facts import BootContext, facts_of
+from ci.engine.orphans import abandoned, end_marked
+from ci.engine.profile import Profile, load_profile
+from ci.engine.server import Server
+from ci.engine.session import Boot, memory_boots, run_session, session_key
+from ci.errors import ExitCode, UsageError
+from ci.gate.bands import parse_bands
+from ci.gate.membudget import Band, judge_row
+from ci.gate.verdict import last_line, overall
+from ci.lanes.conditions import detect_lane, read_conditions
+from ci.lanes.gpu import GpuUnfitError, Need, lease, load_average, read_state, require_fit
+from ci.report.boots import RowBoots, render_rows
+from ci.results.boot import BootFacts
+from ci.results.files import write_atomic
+from ci.stack.arms import Arm
+from ci.stack.cache import cache_root
+from ci.stack.record import Flavour
+
+EPILOG = """\
+examples:
+  python -m ci boots any-gpu-dummy7 --seqs 32 --seqs 16     two rows, three boots each
+  python -m ci boots any-gpu-dummy7 --in-process            exact bytes, where there is no server
+  python -m ci boots any-gpu-dummy8 --break declared-8      a deliberate break, which must be seen
+"""
+DUMMY_VARIABLE = "FORKPROOF_DUMMY"
+BREAK_REQUESTS = 2
+LONG_PROMPT = "The first flights of the program carried no crew. " * 20
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "boots",
+        help="boot a profile on this GPU and judge the memory budget",
+        description="For each number of sequences boot reference arm, subject and reference again, "
+        "and judge the difference. Finished boots are kept: run it again to go on where it stopped.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("profile", help="a launch profile: ci/engine/profiles/NAME.toml")
+    parser.add_argument(
+        "--seqs", type=int, action="append", help="max_num_seqs of a row (default: the profile's)"
+    )
+    parser.add_argument(
+        "--reference", default="token-units", help="the arm without the pool (default: %(default)s)"
+    )
+    parser.add_argument("--subject", default="patched", help="the arm with it (default: %(default)s)")
+    parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
+    parser.add_argument(
+        "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
+    )
+    parser.add_argument("--session", type=Path, help="folder of the boots (default: out/boots/LANE/PROFILE)")
+    parser.add_argument("--in-process", action="store_true", help="without vLLM's server, with exact numbers")
+    parser.add_argument(
+        "--break", dest="broken", choices=sorted(BREAKS), help="boot the subject with a break in it"
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Hold the GPU, boot what is not on disk yet, judge every row."""
+    profile = load_profile(args.profile)
+    lane = detect_lane()
+    if lane == "cpu":
+        raise GpuUnfitError("there is no GPU to boot on", remedy="run it where nvidia-smi shows one")
+    if profile.lane not in ("any-gpu", lane):
+        raise UsageError(
+            f"{profile.name} is for {profile.lane}, this machine is {lane}", remedy="choose a profile"
+        )
+    for pid, mark in abandoned():
+        review.say(f"ending process {pid}, left behind by a killed run\n")
+        end_marked(mark)
+    folder = args.session or Path("out", "boots", lane, profile.name)
+    arms = {arm.name: arm for arm in find_arms(args.subject, args.series, {args.flavour})[args.flavour]}
+    with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"boots {profile.name}"):
+        session = Session(profile, lane, folder.resolve(), arms, args.in_process or bool(args.broken))
+        if args.broken:
+            return session.broken(args.subject, args.broken)
+        return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, args.subject)
+
+
+class Session:
+    """The boots of one profile on this machine."""
+
+    def __init__(
+        self, profile: Profile, lane: str, folder: Path, arms: dict[str, Arm], in_process: bool
+    ) -> None:
+        self.profile, self.lane, self.folder, self.arms = profile, lane, folder, arms
+        self.in_process = in_process
+        self.conditions = read_conditions(lane)
+        self.variables = dict(os.environ)
+        if profile.model.path.startswith("${" + DUMMY_VARIABLE) and DUMMY_VARIABLE not in os.environ:
+            write_dummy(folder / "model")
+            self.variables[DUMMY_VARIABLE] = str(folder / "model")
+
+    @property
+    def key(self) -> str:
+        """Everything that two boots of this session have in common."""
+        hashes = [f"{name}:{arm.manifest.series_hash}" for name, arm in sorted(self.arms.items())]
+        conditions = json.dumps(self.conditions, sort_keys=True)
+        return session_key(repr(self.profile), conditions, str(self.in_process), *hashes)
+
+    def judge(self, seqs: Sequence[int], reference: str, subject: str) -> ExitCode:
+        """Boot and judge; one row after the other, each shown as soon as it is whole."""
+        band = bands().get(self.lane)
+        rows = [self.row(number, reference, subject, band) for number in seqs]
+        review.say("\n" + render_rows(rows))
+        verdict, code = overall((one.row.verdict for one in rows), control_failed=False)
+        review.say(last_line(verdict, f"{len(rows)} rows of {self.profile.name} on {self.lane}", code) + "\n")
+        return code
+
+    def row(self, seqs: int, reference: str, subject: str, band: Band | None) -> RowBoots:
+        """The three boots of one row."""
+        first, patched, again = run_session(
+            self.folder, memory_boots([seqs], reference, subject), self.key, self.boot_for_facts
+        )
+        one = RowBoots(judge_row([first, again], patched, band), [first, again], patched)
+        review.say(render_rows([one]))
+        return one
+
+    def boot_for_facts(self, boot: Boot, folder: Path) -> BootFacts:
+        """One boot, with everything that it said kept beside its log."""
+        review.say(f"booting {boot.name}\n")
+        exact: dict[str, object] = {}
+        run = self.boot(boot, folder, lambda server: exact.update(json.loads(server.get("/exact") or "{}")))
+        write_atomic(folder / "exact.json", json.dumps(exact, indent=1).encode() + b"\n")
+        facts = facts_of(run.report, self.context(boot, run, exact), run.cache[0] if run.cache else None)
+        review.say(
+            f"  {run.report.outcome.value} after {run.seconds:.0f} s, {run.report.cause or 'no failure'}\n"
+        )
+        if run.left:
+            raise GpuUnfitError(f"{boot.name} left {run.left} on the GPU", remedy="look at nvidia-smi")
+        return facts
+
+    def boot(
+        self, boot: Boot, folder: Path, while_up: Callable[[Server], None], broken: str | None = None
+    ) -> BootRun:
+        """One boot on a GPU that is fit for it."""
+        limits = self.profile.limits
+        need = Need(None, limits.load_average, limits.power_limit_w, tuple(limits.must_read))
+        require_fit(read_state(), need, load_average())
+        if boot.arm not in self.arms:
+            raise UsageError(f"the series has no arm {boot.arm!r}", remedy=f"one of: {', '.join(self.arms)}")
+        launch = serve_launch(
+            self.profile,
+            boot.max_num_seqs,
+            self.arms[boot.arm].root,
+            folder,
+            self.variables,
+            caches=self.shared_caches(),
+            in_process=self.in_process,
+            broken=broken,
+        )
+        return run_boot(launch, read_state, while_up)
+
+    def shared_caches(self) -> Path | None:
+        """The folder of a shared lineage; None where every boot has empty caches."""
+        kind, _, name = self.profile.lineage.partition(":")
+        return self.folder / "lineage" / name if kind == "shared" else None
+
+    def context(self, boot: Boot, run: BootRun, exact: dict[str, object]) -> BootContext:
+        """What is known of a boot beside its log."""
+        up = run.up
+        known = up is not None and up.total_bytes is not None and up.used_bytes is not None
+        return BootContext(
+            arm=boot.arm,
+            lane=self.lane,
+            environment=str(self.conditions["environment"]),
+            session=self.key[:12],
+            max_num_seqs=boot.max_num_seqs,
+            expected_adoptions=0,
+            exact_kv_bytes=whole(exact.get("available_kv_bytes")),
+            exact_load_bytes=whole(exact.get("model_load_bytes")),
+            free_after_boot=up.total_bytes - up.used_bytes if known and up else None,  # type: ignore[operator]
+            resident=up.used_bytes if up else None,
+        )
+
+    def broken(self, subject: str, name: str) -> ExitCode:
+        """Boot the subject with a break; what it should lead to must be seen."""
+        states: list[dict[str, object] | None] = []
+
+        def ask(server: Server) -> None:
+            for _ in range(BREAK_REQUESTS):
+                server.complete(LONG_PROMPT, max_tokens=32)
+                states.append(json.loads(server.get("/exact") or "{}").get("breach"))
+
+        boot = Boot(subject, min(self.profile.serve.max_num_seqs), 1)
+        run = self.boot(boot, self.folder / f"break-{name}", ask, broken=name)
+        review.say(f"outcome {run.report.outcome.value}, cause {run.report.cause}, breaches {states}\n")
+        log = (self.folder / f"break-{name}" / "server.log").read_text(encoding="utf-8", errors="replace")
+        seen = refused(run) if name == "sequence-units" else breached(states, log.count("int4 mq3d DEGRADED"))
+        code = ExitCode.PASS if seen else ExitCode.CONTROL_FAILED
+        word = "pass" if seen else "control failed"
+        review.say(f"verdict: {word} - break {name} was {'' if seen else 'not '}seen (exit {int(code)})\n")
+        return code
+
+
+def refused(run: BootRun) -> bool:
+    """Whether the engine refused to boot because its scratch does not carry what it declares."""
+    return run.report.cause == "scratch assert"
+
+
+def breached(states: Sequence[dict[str, object] | None], lines: int) -> bool:
+    """Whether breaches were counted on, described once, and the first specimen kept."""
+    if len(states) != BREAK_REQUESTS or not all(states):
+        return False
+    first, last = states[0] or {}, states[-1] or {}
+    counts = whole(first.get("count")), whole(last.get("count"))
+    grew = counts[0] is not None and counts[1] is not None and 0 < counts[0] < counts[1]
+    return grew and bool(last.get("degraded")) and first.get("first") == last.get("first") and lines == 1
+
+
+def bands() -> dict[str, Band]:
+    """The accepted bands; none where there is no file."""
+    path = review.default_baselines() / "bands.toml"
+    return parse_bands(path.read_text(encoding="utf-8"), path) if path.exists() else {}
+
+
+def whole(value: object) -> int | None:
+    """A whole number that was read; None for anything else."""
+    return value if type(value) is int else None

@@ -1,0 +1,138 @@
+"""The command over stand-in engines: rows, verdicts, going on, and breaks that must be seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ci import cli
+from ci.commands import boots
+from ci.engine.boot import Launch
+from ci.lanes.gpu import parse_state
+
+ENGINE = Path(__file__).parents[1] / "engine"
+PATCHED = (ENGINE / "logs" / "v0.27-patched.log").read_text(encoding="utf-8")
+QUIET = parse_state({"uuid": "GPU-1", "memory.total": "24576", "memory.used": "300"}, None, ())
+
+
+def reference_log() -> str:
+    """The same boot without the pool: nothing at load, every builder allocates, more budget and tokens."""
+    lines = [line for line in PATCHED.splitlines(keepends=True) if "allocated at model load" not in line]
+    text = "".join(lines).replace("adopted by the metadata builder", "allocated at metadata builder")
+    for new, old in (("4.76 GiB", "4.54 GiB"), ("181,139", "172,998"), ("15.93 GiB", "16.14 GiB")):
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture
+def booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stand-ins for machine, arms and engine; gives the names of the boots that were made."""
+    names: list[str] = []
+    logs = {"token-units": reference_log(), "patched": PATCHED}
+
+    def launch(profile: Any, seqs: int, root: Path, folder: Path, variables: Any, **more: Any) -> Launch:
+        names.append(folder.name)
+        lines = tmp_path / f"{root.name}.log"
+        lines.write_text(logs[root.name])
+        traits = [f"breaks-{more['broken']}"] if more.get("broken") else []
+        command = (sys.executable, str(ENGINE / "stand_in.py"), "{port}", str(lines), *traits)
+        return Launch(f"{root.name}-{seqs}", command, dict(os.environ), folder, 20.0)
+
+    def arm(name: str) -> SimpleNamespace:
+        return SimpleNamespace(name=name, root=Path(name), manifest=SimpleNamespace(series_hash=name))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FORKPROOF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(boots, "detect_lane", lambda: "rtx4090")
+    monkeypatch.setattr(boots, "read_conditions", lambda lane: {"environment": "wsl2", "lane": lane})
+    monkeypatch.setattr(boots, "read_state", lambda: QUIET)
+    monkeypatch.setattr(boots, "load_average", lambda: 0.0)
+    monkeypatch.setattr(boots, "find_arms", lambda *_: {boots.Flavour.FULL: [arm(name) for name in logs]})
+    monkeypatch.setattr(boots, "serve_launch", launch)
+    return names
+
+
+BANDS = 'schema = 1\n[[band]]\nlane = "rtx4090"\nlow_mib = -0.9\nhigh_mib = 5.0\norigin = "published"\n'
+
+
+def with_bands(folder: Path) -> None:
+    """Bands where the command looks for them."""
+    (folder / "baselines").mkdir()
+    (folder / "baselines" / "bands.toml").write_text(BANDS)
+
+
+def test_a_row_passes_and_is_not_booted_again(
+    booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three boots make a row; run again, it is judged from what was kept."""
+    with_bands(tmp_path)
+    monkeypatch.setattr(boots.review, "default_baselines", lambda: tmp_path / "baselines")
+    assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"]) == 0
+    assert booted == ["token-units-16-1", "patched-16-1", "token-units-16-2"]
+    out = capsys.readouterr().out
+    assert "225.75 MiB" in out
+    assert "-225.28 MiB" in out
+    assert "-8,141" in out
+    assert "8 adopted / 0 after" in out
+    assert out.splitlines()[-1] == "verdict: pass - 1 rows of any-gpu-dummy7 on rtx4090 (exit 0)"
+    assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"]) == 0
+    assert len(booted) == 3
+
+
+def test_lane_without_band(
+    booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a band the same row is new, and the table is shown all the same."""
+    monkeypatch.setattr(boots.review, "default_baselines", lambda: tmp_path / "none")
+    assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"]) == 2
+    out = capsys.readouterr().out
+    assert "this lane has no band yet" in out
+    assert out.splitlines()[-1].startswith("verdict: new")
+    assert len(booted) == 3
+
+
+def test_profile_of_another_lane_is_refused(
+    booted: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profile is not run on a machine of another lane, and nothing boots."""
+    assert cli.main(["boots", "rtx3090-memory"]) == 2
+    assert "is for rtx3090, this machine is rtx4090" in capsys.readouterr().err
+    monkeypatch.setattr(boots, "detect_lane", lambda: "cpu")
+    assert cli.main(["boots", "any-gpu-dummy7"]) == 2
+    assert booted == []
+
+
+STATE = {"count": 10, "degraded": True, "first": {"tokens": 9, "declared": 8}}
+
+
+@pytest.mark.parametrize(
+    ("states", "lines", "seen"),
+    [
+        ([STATE, STATE | {"count": 20}], 1, True),
+        ([STATE, STATE], 1, False),
+        ([STATE, STATE | {"count": 20}], 2, False),
+        ([STATE, STATE | {"count": 20}], 0, False),
+        ([STATE, STATE | {"count": 20, "first": {"tokens": 8, "declared": 8}}], 1, False),
+        ([STATE | {"count": 0}, STATE], 1, False),
+        ([None, STATE], 1, False),
+        ([STATE], 1, False),
+    ],
+)
+def test_breach(states: list[Any], lines: int, seen: bool) -> None:
+    """A breach that is not counted on, is not described once, or changes its specimen is no proof."""
+    assert boots.breached(states, lines) is seen
+
+
+@pytest.mark.parametrize("name", ["sequence-units", "declared-8"])
+def test_unseen_break_ends_in_three(booted: list[str], capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A break that an engine boots through, or serves through without a breach, is a failed control."""
+    assert cli.main(["boots", "any-gpu-dummy8", "--break", name]) == 3
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"verdict: control failed - break {name} was not seen (exit 3)"
+    )
+    assert booted == [f"break-{name}"]
