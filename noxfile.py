@@ -25,6 +25,8 @@ PYTHONS = ((3, 11), (3, 14))
 STACK_LOCKS = ("stack.txt", "torch.txt")
 LOCKS = ("gate", "stack", "lint", "nox")
 """In this order: the later ones take the versions of the first."""
+PARTIAL_LOCKS = ("engine",)
+"""Packages without what they need in turn: a bundle's host has the rest."""
 
 
 @nox.session
@@ -160,8 +162,9 @@ def lock(session: nox.Session) -> None:
     """Pin locks/*.in anew for every supported Python (the only session that uses uv)."""
     session.install("--quiet", "uv")
     oldest = ".".join(str(part) for part in PYTHONS[0])
-    for name in LOCKS:
+    for name in (*LOCKS, *PARTIAL_LOCKS):
         command = f"uv pip compile --quiet --universal --python-version {oldest} --generate-hashes".split()
+        command += ["--no-deps"] if name in PARTIAL_LOCKS else []
         command += ["--custom-compile-command", "nox -s lock", *session.posargs]
         session.run(*command, f"locks/{name}.in", "-o", f"locks/{name}.txt")
 

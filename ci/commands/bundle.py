@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -33,6 +32,7 @@ examples:
   python -m ci bundle                                   arms, oracle and kernelbench, Python 3.12
   python -m ci bundle --host-has torch triton numpy     leave out what the host has
   python -m ci bundle --part-mib 60                     in parts; join them with cat
+  python -m ci bundle --engine --architecture 90        for whole boots on an H100 or H200
 
 on the host:
   cat bundle.tar.xz.part* | tar xJ && forkproof-bundle/run.sh oracle --lane h200
@@ -68,23 +68,26 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help=f"packages that the host has and that are not packed (default: {' '.join(HOST_HAS)})",
     )
     parser.add_argument(
-        "--extension",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help=f"a compiled extension of the wheel to bring along: {ENGINE_EXTENSION} lets a lean arm boot",
+        "--engine",
+        action="store_true",
+        help="bring along what an engine in one process needs: wheels, and the wheel's own extension",
     )
     parser.add_argument(
-        "--architecture", type=int, metavar="N", help="keep only this GPU's machine code in it, such as 90"
+        "--architecture",
+        type=int,
+        metavar="N",
+        help="keep only this GPU's machine code in the extension, such as 90",
     )
     parser.add_argument("--part-mib", type=int, metavar="N", help="split into parts of N MiB")
     parser.set_defaults(func=run)
 
 
-def extensions(paths: Sequence[str], architecture: int | None, cache: Path) -> dict[str, bytes]:
-    """Compiled extensions out of the wheel, blanked to one architecture where it is named."""
+def extensions(wanted: bool, architecture: int | None, cache: Path) -> dict[str, bytes]:
+    """The wheel's extension that an engine needs, blanked to one architecture where it is named."""
+    if not wanted:
+        return {}
     with ConsoleProgress(Console(stderr=True)) as progress:
-        files = read_files(PIN, paths, cache, progress) if paths else {}
+        files = read_files(PIN, [ENGINE_EXTENSION], cache, progress)
     if architecture is None:
         return files
     return {path: keep_architecture(data, architecture) for path, data in files.items()}
@@ -101,7 +104,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         arms = find_arms_up_to(args.arm, args.series, flavour=flavour, progress=progress)
     tree = cache / "trees" / arms[0].root.parent.name
     with tempfile.TemporaryDirectory(prefix="forkproof-wheels-") as folder:
-        wheels = download_wheels(ROOT / "locks" / "stack.txt", Path(folder), args.python, args.host_has)
+        wheels = []
+        for lock in ("stack", *(["engine"] if args.engine else [])):
+            wheels = download_wheels(ROOT / "locks" / f"{lock}.txt", Path(folder), args.python, args.host_has)
         contents = Contents(
             checkout=committed_tree(),
             cache=cache,
@@ -109,7 +114,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             wheels=wheels,
             suites=args.suites,
             flavour=flavour.value,
-            extensions=extensions(args.extension, args.architecture, cache),
+            extensions=extensions(args.engine, args.architecture, cache),
             series=args.series,
         )
         args.out.parent.mkdir(parents=True, exist_ok=True)
