@@ -22,10 +22,10 @@ from ci.results.files import write_atomic
 
 FOLDER = "forkproof-bundle"
 """The folder that the archive unpacks to."""
+NEWEST_GLIBC = 35
+"""2.35, as on Ubuntu 22.04: pip matches a platform tag exactly, so every one up to it is named."""
 WHEEL_PLATFORMS = (
-    "manylinux_2_28_x86_64",
-    "manylinux_2_27_x86_64",
-    "manylinux_2_17_x86_64",
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(NEWEST_GLIBC, 16, -1)),
     "manylinux2014_x86_64",
 )
 MIB = 1024 * 1024
