@@ -99,6 +99,19 @@ def accept(session: nox.Session) -> None:
     session.run("python", "-m", "ci", "accept", *session.posargs)
 
 
+@nox.session
+def trend(session: nox.Session) -> None:
+    """Draw accepted values over the git history of the baselines."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "trend", *(session.posargs or ["*", "--changed"]))
+
+
+@nox.session(requires=["build"], venv_backend="none", default=False)
+def blame(session: nox.Session) -> None:
+    """Run a suite on every arm and name the first in which a case turns red."""
+    run_in_stack(session, "blame", *session.posargs)
+
+
 @nox.session(name="prove-red")
 def prove_red(session: nox.Session) -> None:
     """Damage one thing at a time and see that the gate turns red for it."""

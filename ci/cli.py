@@ -23,16 +23,20 @@ from typing import Any, NoReturn
 from ci.commands import (
     accept,
     bench,
+    blame,
     boots,
     bundle,
     calibrate,
     diff,
     drift,
+    explain,
     gate,
     import_verdicts,
+    matrix,
     prove_red,
     run,
     stack,
+    trend,
     verdict,
 )
 from ci.errors import ExitCode, GateError, UsageError
@@ -44,12 +48,16 @@ COMMANDS: tuple[ModuleType, ...] = (
     diff,
     accept,
     verdict,
+    explain,
+    trend,
+    blame,
     prove_red,
     calibrate,
     bench,
     boots,
     bundle,
     drift,
+    matrix,
     import_verdicts,
 )
 """Every command, in the order ``--help`` lists them."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from ci.commands import review
 from ci.errors import ExitCode, UsageError
-from ci.gate.acceptance import Accepted, AcceptError, accept_suite
+from ci.gate.acceptance import Accepted, AcceptError, accept_suite, new_aa_sessions
 from ci.report.words import plain, show_value
+from ci.results.aa import AA_FILE, read_aa, write_aa
 from ci.results.jsonl import write_baseline
 from ci.results.records import Acceptance
 
@@ -53,14 +54,20 @@ def run(args: argparse.Namespace) -> ExitCode:
     rules = review.load_rules(args.baselines or review.default_baselines())
     runs = args.runs or review.default_runs()
     chosen = _chosen(rules, runs, args.lane, args.suite)
-    accepted = []
+    accepted, noise = [], []
     for lane, suite in chosen:
         files, verdict = review.review_suite(rules, runs / lane / suite, lane, suite, keep=None)
         accepted.append((lane, suite, accept_suite(files, verdict, rules.policy, args.case, acceptance)))
+        noise.append((lane, suite, new_aa_sessions(files, args.case, acceptance)))
     for lane, suite, one in accepted:
         if one.changes:
             write_baseline(rules.baseline_path(lane, suite), one.baseline.head, one.baseline.records)
         review.say(_describe(lane, suite, one))
+    for lane, suite, sessions in noise:
+        if sessions:
+            path = rules.baseline_path(lane, suite).with_name(AA_FILE)
+            write_aa(path, [*read_aa(path), *sessions])
+            review.say(f"{lane}/{suite}: {len(sessions)} A/A sessions added to {path}\n")
     changed = sum(len(one.changes) for _, _, one in accepted)
     end = (
         f"{changed} values changed; review them with: git diff {rules.folder}"

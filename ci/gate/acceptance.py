@@ -15,9 +15,17 @@ from ci.gate.policy import Policy
 from ci.gate.rows import Cause, Row, SuiteVerdict, Value
 from ci.gate.tables import matches
 from ci.gate.verdict import Verdict
+from ci.results.aa import session_problem
 from ci.results.folder import SuiteFiles
 from ci.results.jsonl import Baseline, Results, record_order
-from ci.results.records import SCHEMA_VERSION, Acceptance, BaselineHead, BaselineRecord, Record
+from ci.results.records import (
+    SCHEMA_VERSION,
+    AaSession,
+    Acceptance,
+    BaselineHead,
+    BaselineRecord,
+    Record,
+)
 
 _REFUSED = {
     Cause.FILE: "the run cannot be used",
@@ -90,6 +98,31 @@ def accept_suite(
     keys = {(row.case, row.metric) for row in chosen if row.got is not None and not _unchanged(row)}
     gone = {(row.case, row.metric) for row in chosen if row.got is None and row.cause is Cause.NOT_PLANNED}
     return _next_baseline(files.results, files.baseline, policy, keys, gone, acceptance)
+
+
+def new_aa_sessions(files: SuiteFiles, case_pattern: str, acceptance: Acceptance) -> tuple[AaSession, ...]:
+    """Return the sessions of an arm against itself that the lane's A/A file does not have yet."""
+    if files.results is None:
+        return ()
+    known = {(one.suite, one.case, one.metric, one.session.run) for one in files.aa}
+    return tuple(
+        AaSession(
+            SCHEMA_VERSION,
+            files.suite,
+            record.case,
+            record.metric,
+            record.unit,
+            session,
+            files.results.head.conditions,
+            acceptance,
+        )
+        for record in files.results.records
+        if matches(case_pattern, record.case)
+        for session in record.sessions
+        if session.arms[0] == session.arms[1]
+        and (files.suite, record.case, record.metric, session.run) not in known
+        and session_problem(session) is None
+    )
 
 
 def _refused(row: Row) -> bool:

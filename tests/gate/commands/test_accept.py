@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from ci.cli import main
+from ci.proof.checkout import Checkout, boots
+from ci.results.aa import read_aa
 from ci.results.jsonl import read_baseline
+from ci.results.records import Record
 from tests.gate.samples import PLAN_TEXT, Sample
 
 BASELINE = Path("baselines/cpu/property.jsonl")
@@ -128,3 +131,21 @@ def test_name_comes_from_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "Grace H")
     assert main(["accept", "--runs", "out/runs", "--baselines", "baselines", "--why", "x"]) == 0
     assert {one.accepted.by for one in read_baseline(BASELINE).records} == {"Grace H"}
+
+
+def test_aa_sessions_are_added_to_the_lane_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An arm measured against itself becomes part of the lane's noise; accepting again adds nothing."""
+    checkout = Checkout(tmp_path / "x").write()
+    aa = boots(0.0, "aa2", ("patched", "patched"))
+    checkout.measure(Record("speed", "step_ms", 10.0, "ms", sessions=(aa,)))
+    monkeypatch.chdir(checkout.root)
+    words = ("accept", "--runs", "runs", "--baselines", "baselines", "--by", "Bob", "--why", "noise")
+    assert main([*words]) == 0
+    assert "1 A/A sessions added" in capsys.readouterr().out
+    path = Path("baselines/cpu/aa.jsonl")
+    assert [one.session.run for one in read_aa(path)] == ["aa1", "aa2"]
+    before = path.read_bytes()
+    assert main([*words]) == 0
+    assert path.read_bytes() == before
