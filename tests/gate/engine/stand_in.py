@@ -52,7 +52,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def main() -> None:
     """Boot, and serve until told to stop."""
     port, log, *traits = sys.argv[1:]
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, *traits], start_new_session="escapes" in traits)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, *traits],
+        stderr=subprocess.DEVNULL,  # it may be told to stop while it still starts
+        start_new_session="escapes" in traits,
+    )
     Path(f"{log}.pids").write_text(f"{os.getpid()} {worker.pid}")
     if "deaf" in traits:
         for number in (signal.SIGINT, signal.SIGTERM):
