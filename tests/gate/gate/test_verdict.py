@@ -40,6 +40,7 @@ def test_failed_control_goes_before_everything() -> None:
     """A failed control is 3 even beside a regression."""
     assert overall([Verdict.REGRESSED, Verdict.PASS], True)[1] is ExitCode.CONTROL_FAILED
     assert overall([], True)[1] is ExitCode.CONTROL_FAILED
+    assert overall([Verdict.PASS], True)[0] is Verdict.INVALID
 
 
 def test_nothing_is_no_pass() -> None:
