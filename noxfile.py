@@ -143,6 +143,13 @@ def drift(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def doctor(session: nox.Session) -> None:
+    """Check whether this machine is fit for its lane, with the remedy of what is not."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "doctor", *session.posargs)
+
+
+@nox.session(default=False)
 def matrix(session: nox.Session) -> None:
     """Print the jobs of a GitHub event, and why each other lane has none."""
     install_locked(session, "gate.txt")
