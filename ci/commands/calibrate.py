@@ -23,11 +23,11 @@ from ci.gate.usual import UsualRule
 from ci.report.calibration import Calibration, goals, render_calibration
 from ci.results.files import write_atomic
 
-REPEATS = 4000
+REPEATS = 2000
 SEED = 20260901
 EXAMPLES = """\
 examples:
-  python -m ci calibrate                                 the goals, in about six minutes of one core
+  python -m ci calibrate                                 the goals, in about four minutes of one core
   python -m ci calibrate --write docs/calibration.md     also the page
   python -m ci calibrate --repeats 200                   a first look
 """

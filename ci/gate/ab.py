@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ci.gate.looks import PAIRS_PER_BLOCK, look_sizes, look_tails
-from ci.gate.student import f_tail, t_quantile
+from ci.gate.student import f_quantile, t_quantile
 from ci.gate.verdict import Verdict
 from ci.results.aa import session_problem
 from ci.results.records import AbSession
@@ -228,7 +228,7 @@ def unlike(ratios: Sequence[float], noise: Noise) -> bool:
     own = sum((ratio - mean) ** 2 for ratio in ratios) / (len(ratios) - 1)
     if noise.squares <= 0:
         return own > 0
-    return f_tail(own / (noise.squares / noise.df), len(ratios) - 1, noise.df) < UNLIKE
+    return own / (noise.squares / noise.df) > f_quantile(UNLIKE, len(ratios) - 1, noise.df)
 
 
 def _side(estimate: Estimate, design: Design) -> Verdict:

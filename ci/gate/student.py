@@ -73,3 +73,17 @@ def f_tail(ratio: float, df_above: float, df_below: float) -> float:
     if ratio <= 0:
         return 1.0
     return incomplete_beta(df_below / 2, df_above / 2, df_below / (df_below + df_above * ratio))
+
+
+@lru_cache(maxsize=1024)
+def f_quantile(tail: float, df_above: float, df_below: float) -> float:
+    """Return the ratio of two variances that is exceeded with probability ``tail``, between 0 and 1."""
+    low, high = 0.0, 1.0
+    while f_tail(high, df_above, df_below) > tail:
+        low, high = high, high * 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if f_tail(middle, df_above, df_below) > tail else (low, middle)
+    return high

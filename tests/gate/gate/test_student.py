@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.gate.student import f_tail, incomplete_beta, t_quantile, t_tail
+from ci.gate.student import f_quantile, f_tail, incomplete_beta, t_quantile, t_tail
 
 T_TABLE = [
     (0.05, 1, 6.3138),
@@ -58,3 +58,12 @@ def test_edges() -> None:
     assert incomplete_beta(2, 3, 1.0) == 1
     assert incomplete_beta(2, 3, 0.3) == pytest.approx(0.3483)  # 1 - 0.7^4 - 4 * 0.3 * 0.7^3
     assert f_tail(0.0, 3, 3) == 1
+
+
+@pytest.mark.parametrize(
+    ("tail", "above", "below", "ratio"), [(0.05, 2, 10, 4.1028), (0.01, 10, 10, 4.8491), (0.05, 1, 1, 161.45)]
+)
+def test_f_quantile(tail: float, above: int, below: int, ratio: float) -> None:
+    """Quantiles of the variance ratio agree with the printed table, and the tail is their inverse."""
+    assert f_quantile(tail, above, below) == pytest.approx(ratio, rel=2e-5)
+    assert f_tail(f_quantile(tail, above, below), above, below) == pytest.approx(tail, rel=1e-9)
