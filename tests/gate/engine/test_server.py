@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.engine.orphans import abandoned, marked
+from ci.engine.orphans import abandoned, end_marked, marked
 from ci.engine.server import Health, Server, ServerError
 
 HERE = Path(__file__).parent
@@ -151,6 +151,29 @@ def test_killed_harness(tmp_path: Path, number: signal.Signals) -> None:
     harness.wait(timeout=GONE_S)
     harness.stdout.close()
     assert all_gone(found)
+
+
+def test_harness_and_keeper_killed_together(tmp_path: Path) -> None:
+    """With nobody left to act the engine still dies with its keeper; what it leaves can be found."""
+    source = (
+        f"import sys, time; sys.path[:0] = [{str(ROOT)!r}, {str(HERE)!r}]\n"
+        "from pathlib import Path\nfrom test_server import stand_in\n"
+        f"with stand_in(Path({str(tmp_path)!r}), 'escapes') as server:\n"
+        "    server.wait_healthy(20); print(server._keeper.pid, flush=True); time.sleep(60)\n"
+    )
+    harness = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE)
+    assert harness.stdout is not None
+    keeper = int(harness.stdout.readline())
+    engine, worker = pids(tmp_path)
+    os.kill(keeper, signal.SIGSTOP)  # so that it cannot act between the two kills
+    harness.kill()
+    harness.wait()
+    os.kill(keeper, signal.SIGKILL)
+    harness.stdout.close()
+    assert all_gone([engine])
+    left = dict(abandoned())
+    assert worker in left
+    assert end_marked(left[worker]) == [worker]
 
 
 def test_own_boots_are_not_abandoned(tmp_path: Path) -> None:
