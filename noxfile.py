@@ -143,6 +143,13 @@ def drift(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def collect(session: nox.Session) -> None:
+    """Unpack what other jobs uploaded, strictly, and report it on the commit."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "collect", *session.posargs)
+
+
+@nox.session(default=False)
 def doctor(session: nox.Session) -> None:
     """Check whether this machine is fit for its lane, with the remedy of what is not."""
     install_locked(session, "gate.txt")

@@ -1,0 +1,183 @@
+"""``python -m ci collect``: what other jobs uploaded, unpacked strictly, compared, and reported."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci.commands import review
+from ci.commands.diff import diff
+from ci.errors import ExitCode, GateError, UsageError
+from ci.lanes.github import GitHub, Pull, Run, check_commit, this_repository
+from ci.lanes.matrix import MATRIX_FILE, JobPlan, parse_matrix, plan_jobs
+from ci.lanes.standing import LaneState, Standing, artifact_name, event_of, lane_states, latest, overall
+from ci.report.markdown import MARKER, prose, render_markdown
+from ci.results.files import write_atomic
+from ci.results.parcel import MAX_ARCHIVE_BYTES, unpack
+
+REPORT = Path("out/report")
+MAX_BODY_BYTES = 60_000
+"""The table of lanes stands before it; GitHub takes 65,536 characters in all."""
+MAX_REFUSED = 5
+WORDS = {
+    ExitCode.PASS: "pass",
+    ExitCode.REGRESSED: "regressed",
+    ExitCode.NO_VERDICT: "no verdict",
+    ExitCode.CONTROL_FAILED: "control failed",
+}
+EPILOG = """\
+examples:
+  python -m ci collect --from downloads/                   archives on this machine, into out/runs
+  python -m ci collect --run 1234567 --into out/runs       the uploads of one run
+  python -m ci collect --github --commit 0123456789012345678901234567890123456789
+
+Archives are data from a stranger: an unexpected name, size, link, DOCTYPE or lane is refused (exit 2).
+"""
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "collect",
+        help="unpack what other jobs uploaded, strictly, and report it on the commit",
+        description="Take results over from artifacts.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--from", dest="folder", type=Path, metavar="DIR", help="folder of *.zip archives")
+    source.add_argument("--run", type=int, metavar="NUMBER", help="number of a workflow run")
+    source.add_argument("--github", action="store_true", help="report on a commit: comment and status")
+    parser.add_argument("--into", type=Path, help="folder of the runs (default: out/runs)")
+    parser.add_argument("--commit", default="", help="the commit to report on")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Collect, and report if asked to."""
+    if args.github:
+        return report(this_repository(), check_commit(args.commit))
+    into = args.into or review.default_runs()
+    if args.run is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            archives = fetch_run(this_repository(), args.run, Path(folder))
+            return take(archives, into)
+    return take(sorted(args.folder.glob("*.zip")), into)
+
+
+def take(archives: Sequence[Path], into: Path) -> ExitCode:
+    """Unpack archives, all of which have to be good."""
+    if not archives:
+        raise UsageError("there is no archive to collect")
+    runs = [found for archive in archives for found in unpack(archive, into)]
+    names = ", ".join(f"{lane}/{suite}" for lane, suite in runs)
+    print(f"verdict: pass - {len(runs)} runs collected: {names} (exit 0)")
+    return ExitCode.PASS
+
+
+def fetch_run(github: GitHub, number: int, folder: Path) -> list[Path]:
+    """Download every upload of a run that holds results."""
+    archives = []
+    for artifact in github.artifacts_of(number):
+        if artifact.name.startswith("run-"):
+            path = folder / f"{artifact.id}.zip"
+            github.download(artifact, path, MAX_ARCHIVE_BYTES)
+            archives.append(path)
+    return archives
+
+
+def report(github: GitHub, commit: str) -> ExitCode:
+    """Compare what came for a commit with what was planned, and say so on the commit.
+
+    A refused artifact makes its lane red and the command end with 2; the other lanes are reported.
+    """
+    pull = min(github.pulls_of(commit), key=lambda one: one.number, default=None)
+    plan = planned(github, pull)
+    runs = latest(github.runs_of(commit), commit)
+    with tempfile.TemporaryDirectory() as folder:
+        into = Path(folder) / "runs"
+        came, refused = collect_cells(github, plan, runs, Path(folder), into)
+        codes, body = compare(into, sorted({cell.lane for cell in plan.cells if cell.id in came}))
+    states = lane_states(plan, runs, came, codes)
+    standing, line = overall(states)
+    page = compose(body, states, refused)
+    shutil.rmtree(REPORT, ignore_errors=True)
+    write_atomic(REPORT / "comment.md", page.encode())
+    if pull is not None:
+        github.comment(pull.number, MARKER, page)
+    github.set_status(commit, standing.value, line, run_link(github))
+    code = ExitCode.PASS if standing is Standing.SUCCESS else ExitCode.NO_VERDICT
+    if ExitCode.REGRESSED in codes.values():
+        code = ExitCode.REGRESSED
+    if ExitCode.CONTROL_FAILED in codes.values():
+        code = ExitCode.CONTROL_FAILED
+    for problem in refused:
+        print(problem)
+    # A lane that waits for a person is no failure of this job; what was refused or is missing is.
+    done = ExitCode.PASS if standing is Standing.PENDING and not refused else code
+    print(f"verdict: {WORDS[done]} - {standing.value}: {line} (exit {int(done)})")
+    return done
+
+
+def planned(github: GitHub, pull: Pull | None) -> JobPlan:
+    """What the commit should get, by the matrix of the default branch: no artifact has a say in it."""
+    changed = github.files_of(pull.number) if pull is not None else None
+    event = event_of(pull, github.repository, changed)
+    return plan_jobs(parse_matrix(MATRIX_FILE.read_text(encoding="utf-8")), event)
+
+
+def collect_cells(
+    github: GitHub, plan: JobPlan, runs: Mapping[str, Run], folder: Path, into: Path
+) -> tuple[set[str], list[str]]:
+    """Unpack the upload of each planned cell.
+
+    Returns:
+        Identifiers of the cells whose results are in ``into``, and a line for each refused upload.
+    """
+    came: set[str] = set()
+    refused: list[str] = []
+    uploads = {name: github.artifacts_of(run.id) for name, run in runs.items()}
+    for cell in plan.cells:
+        workflow = "gpu" if cell.environment else "ci"
+        if workflow not in runs:
+            continue
+        wanted = artifact_name(cell, runs[workflow].run_attempt)
+        for artifact in (one for one in uploads[workflow] if one.name == wanted):
+            path = folder / f"{artifact.id}.zip"
+            try:
+                github.download(artifact, path, MAX_ARCHIVE_BYTES)
+                unpack(path, into, [cell.lane])
+                came.add(cell.id)
+            except GateError as error:
+                refused.append(f"{cell.lane}: {error.what}")
+    return came, refused
+
+
+def compare(into: Path, lanes: Sequence[str]) -> tuple[dict[str, ExitCode], str]:
+    """The verdict of each lane, and the comment over all of them."""
+    if not lanes:
+        return {}, f"{MARKER}\n### \u26a0\ufe0f no results\n\nNo planned lane has results for this commit.\n"
+    baselines = review.default_baselines()
+    codes = {lane: diff(into, baselines, [lane]).outcome[1] for lane in lanes}
+    verdict = diff(into, baselines, list(lanes))
+    review.show(verdict)
+    return codes, render_markdown(verdict, max_bytes=MAX_BODY_BYTES)
+
+
+def compose(body: str, states: Sequence[LaneState], refused: Sequence[str]) -> str:
+    """The comment: its marker first, then the lanes, then the verdict."""
+    icons = {Standing.SUCCESS: "\u2705", Standing.PENDING: "\u23f3", Standing.FAILURE: "\u274c"}
+    lines = ["| lane | |", "|---|---|"]
+    lines += [f"| {prose(state.lane)} | {icons[state.standing]} {prose(state.text)} |" for state in states]
+    lines += ["", *(f"- refused: {prose(text[:300])}" for text in refused[:MAX_REFUSED])]
+    return f"{MARKER}\n" + "\n".join(lines).rstrip() + "\n\n" + body.removeprefix(f"{MARKER}\n")
+
+
+def run_link(github: GitHub) -> str:
+    """The page of the run that reports."""
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    return f"{server}/{github.repository}/actions/runs/{os.environ.get('GITHUB_RUN_ID', '')}"

@@ -1,0 +1,212 @@
+"""The few calls to GitHub's interface, through its own ``gh``: answers checked, nothing taken on trust."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from ci.errors import GateError
+
+TIMEOUT_S = 120.0
+COMMIT = re.compile(r"[0-9a-f]{40}")
+REPOSITORY = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
+
+
+class GitHubError(GateError):
+    """GitHub, or ``gh``, does not answer as it should."""
+
+
+class Repo(msgspec.Struct, frozen=True):
+    """A repository."""
+
+    full_name: str
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of a workflow."""
+
+    id: int
+    name: str
+    head_sha: str
+    status: str
+    run_attempt: int
+    event: str
+    conclusion: str | None = None
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """One upload of a run."""
+
+    id: int
+    name: str
+    size_in_bytes: int
+    expired: bool
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One side of a pull request."""
+
+    sha: str
+    repo: Repo | None = None
+    """None once a fork was deleted."""
+
+
+class Label(msgspec.Struct, frozen=True):
+    """A label."""
+
+    name: str
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """A pull request."""
+
+    number: int
+    state: str
+    head: Side
+    base: Side
+    labels: tuple[Label, ...] = ()
+
+
+class User(msgspec.Struct, frozen=True):
+    """Who wrote something."""
+
+    type: str
+
+
+class Comment(msgspec.Struct, frozen=True):
+    """A comment on a pull request."""
+
+    id: int
+    body: str
+    user: User
+
+
+class _Runs(msgspec.Struct, frozen=True):
+    workflow_runs: tuple[Run, ...]
+
+
+class _Artifacts(msgspec.Struct, frozen=True):
+    artifacts: tuple[Artifact, ...]
+
+
+class _File(msgspec.Struct, frozen=True):
+    filename: str
+
+
+@dataclass(frozen=True)
+class GitHub:
+    """One repository."""
+
+    repository: str
+
+    def runs_of(self, commit: str) -> list[Run]:
+        """Runs whose code is ``commit``, newest first."""
+        return list(self._get(f"actions/runs?head_sha={commit}&per_page=100", _Runs).workflow_runs)
+
+    def artifacts_of(self, run: int) -> list[Artifact]:
+        """Uploads of a run, expired ones left aside."""
+        found = self._get(f"actions/runs/{run:d}/artifacts?per_page=100", _Artifacts).artifacts
+        return [artifact for artifact in found if not artifact.expired]
+
+    def download(self, artifact: Artifact, to: Path, max_bytes: int) -> None:
+        """Save an upload, which may have at most ``max_bytes`` bytes."""
+        if artifact.size_in_bytes > max_bytes:
+            raise GitHubError(f"artifact {artifact.id}: {artifact.size_in_bytes} bytes, at most {max_bytes}")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with to.open("wb") as stream:
+            self._call([f"repos/{self.repository}/actions/artifacts/{artifact.id:d}/zip"], stdout=stream)
+
+    def pulls_of(self, commit: str) -> list[Pull]:
+        """Open pull requests of this repository whose head is ``commit``, whoever says so elsewhere."""
+        found = self._get(f"commits/{commit}/pulls?per_page=100", tuple[Pull, ...])
+        return [
+            pull
+            for pull in found
+            if pull.state == "open"
+            and pull.head.sha == commit
+            and pull.base.repo is not None
+            and pull.base.repo.full_name == self.repository
+        ]
+
+    def files_of(self, pull: int) -> tuple[str, ...] | None:
+        """Paths that a pull request touches; None if there are more than one answer holds."""
+        found = self._get(f"pulls/{pull:d}/files?per_page=100", tuple[_File, ...])
+        return tuple(file.filename for file in found) if len(found) < 100 else None
+
+    def comment(self, pull: int, marker: str, body: str) -> None:
+        """Write the one comment that begins with ``marker``: anew, or over what an earlier run wrote."""
+        comments = self._get(f"issues/{pull:d}/comments?per_page=100", tuple[Comment, ...])
+        ours = [one for one in comments if one.user.type == "Bot" and one.body.startswith(marker)]
+        if ours:
+            self._send("PATCH", f"issues/comments/{ours[0].id:d}", {"body": body})
+        else:
+            self._send("POST", f"issues/{pull:d}/comments", {"body": body})
+
+    def set_status(self, commit: str, state: str, description: str, link: str) -> None:
+        """Set the commit's status; GitHub takes 140 characters."""
+        fields = {
+            "state": state,
+            "context": "forkproof",
+            "description": description[:140],
+            "target_url": link,
+        }
+        self._send("POST", f"statuses/{commit}", fields)
+
+    def _get(self, path: str, kind: Any) -> Any:  # noqa: ANN401 - the type asked for
+        data = self._call([f"repos/{self.repository}/{path}"])
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise GitHubError(
+                f"GitHub's answer about {path.partition('?')[0]} has another shape: {error}"
+            ) from error
+
+    def _send(self, method: str, path: str, fields: Mapping[str, str]) -> None:
+        command = ["--method", method, f"repos/{self.repository}/{path}", "--input", "-"]
+        self._call(command, msgspec.json.encode(fields))
+
+    def _call(
+        self, arguments: Sequence[str], data: bytes | None = None, stdout: IO[bytes] | int = subprocess.PIPE
+    ) -> bytes:
+        if shutil.which("gh") is None:
+            raise GitHubError("gh is not installed", remedy="install GitHub's command line, gh")
+        try:
+            done = subprocess.run(
+                ["gh", "api", *arguments], input=data, stdout=stdout, stderr=subprocess.PIPE,
+                timeout=TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise GitHubError(f"gh gave no answer in {TIMEOUT_S:.0f} s") from error
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no output"]
+            raise GitHubError(f"gh api {arguments[-1]}: {said[-1][:200]}", remedy="gh auth status")
+        return done.stdout or b""
+
+
+def this_repository() -> GitHub:
+    """The repository that ``GITHUB_REPOSITORY`` names."""
+    name = os.environ.get("GITHUB_REPOSITORY", "")
+    if not REPOSITORY.fullmatch(name):
+        raise GitHubError(
+            "GITHUB_REPOSITORY names no repository", remedy="export GITHUB_REPOSITORY=OWNER/NAME"
+        )
+    return GitHub(name)
+
+
+def check_commit(text: str) -> str:
+    """``text``, if it is a commit's full name.
+
+    Raises:
+        GitHubError: it is not.
+    """
+    if not COMMIT.fullmatch(text):
+        raise GitHubError(f"{text[:60]!a} is no commit", remedy="40 digits of 0-9 and a-f")
+    return text

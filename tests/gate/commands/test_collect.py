@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci import cli
+from ci.commands import collect
+from ci.lanes.github import GitHub, GitHubError, check_commit
+from ci.lanes.matrix import MATRIX_FILE, parse_matrix, plan_jobs
+from ci.lanes.standing import artifact_name, event_of
+from ci.report.markdown import MARKER
+
+SHA = "a1" * 20
+ROOT = Path(__file__).parents[3]
+(CPU, *_) = plan_jobs(
+    parse_matrix(MATRIX_FILE.read_text(encoding="utf-8")), event_of(None, "us/it", None)
+).cells
+
+
+class StandIn:
+    """GitHub's side: answers by path, and what was sent to it."""
+
+    def __init__(self, archive: Path | None, head: str = "them/it", number: int = 7) -> None:
+        self.archive, self.sent = archive, []
+        run = {"id": 5, "name": "ci", "head_sha": SHA, "status": "completed", "run_attempt": 1}
+        upload = {"id": 9, "name": artifact_name(CPU, 1), "size_in_bytes": 1000, "expired": False}
+        base = {"sha": "b2" * 20, "repo": {"full_name": "us/it"}}
+        pull = {
+            "number": number,
+            "state": "open",
+            "head": {"sha": SHA, "repo": {"full_name": head}},
+            "base": base,
+        }
+        elsewhere = {**pull, "number": 1, "head": {"sha": "c3" * 20, "repo": {"full_name": head}}}
+        theirs = {"id": 3, "body": f"{MARKER} forged", "user": {"type": "User"}}
+        self.answers: dict[str, Any] = {
+            "actions/runs": {"workflow_runs": [{**run, "event": "pull_request", "conclusion": "success"}]},
+            "actions/runs/5/artifacts": {"artifacts": [upload] if archive else []},
+            f"commits/{SHA}/pulls": [elsewhere, pull],
+            f"pulls/{number}/files": [{"filename": "patches/a.patch"}],
+            f"issues/{number}/comments": [theirs],
+        }
+
+    def __call__(self, arguments: Any, data: bytes | None = None, stdout: Any = None) -> bytes:
+        """One call of gh."""
+        path = arguments[0].removeprefix("repos/us/it/").partition("?")[0]
+        if arguments[0] == "--method":
+            self.sent.append(
+                (arguments[1], arguments[2].removeprefix("repos/us/it/"), json.loads(data or b"{}"))
+            )
+            return b"{}"
+        if path == "actions/artifacts/9/zip" and self.archive is not None:
+            stdout.write(self.archive.read_bytes())
+            return b""
+        return json.dumps(self.answers[path]).encode()
+
+
+@pytest.fixture
+def github(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Report on the commit with a stand-in for GitHub; returns its exit code and what was sent."""
+    monkeypatch.setenv("GITHUB_REPOSITORY", "us/it")
+    monkeypatch.setattr(collect, "REPORT", tmp_path / "report")
+
+    def report(archive: Path | None, **given: Any) -> tuple[int, dict[str, Any], list[str]]:
+        stand_in = StandIn(archive, **given)
+        monkeypatch.setattr(GitHub, "_call", lambda self, *words, **more: stand_in(*words, **more))
+        code = cli.main(["collect", "--github", "--commit", SHA])
+        comments = [path for _, path, fields in stand_in.sent if "body" in fields]
+        (status,) = [fields for _, path, fields in stand_in.sent if path == f"statuses/{SHA}"]
+        return code, status, comments
+
+    return report
+
+
+def pack(path: Path, names: dict[str, bytes]) -> Path:
+    """An archive of these files."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in names.items():
+            archive.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["../evil.json", "cpu/pool/pr.txt", "rtx3090/oracle/run.json"])
+def test_a_hostile_upload_is_refused_and_said(
+    name: str, github: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2 with a clear line, the status red, the comment on the pull request that GitHub names."""
+    code, status, comments = github(pack(tmp_path / "a.zip", {name: b"1"}))
+    assert code == 2
+    assert status["state"] == "failure"
+    assert comments == ["issues/7/comments"]
+    assert "refused" in capsys.readouterr().out
+    assert "refused" in (tmp_path / "report" / "comment.md").read_text()
+
+
+def test_a_comment_begins_with_its_marker_once(github: Any, tmp_path: Path) -> None:
+    """A later run finds it, and a marker that a person wrote is not taken for ours."""
+    github(None)
+    page = (tmp_path / "report" / "comment.md").read_text()
+    assert page.startswith(f"{MARKER}\n")
+    assert page.count(MARKER) == 1
+
+
+def test_a_lane_that_brought_nothing_is_red(github: Any) -> None:
+    """However green its workflow was."""
+    code, status, _ = github(None)
+    assert code == 2
+    assert status["state"] == "failure"
+    assert "cpu: missing" in status["description"]
+
+
+def test_a_folder_of_archives_is_collected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Into the folder of the runs; none at all is an error."""
+    assert cli.main(["collect", "--from", str(tmp_path)]) == 2
+    shutil.copy(pack(tmp_path / "x", {"cpu/pool/run.json": b"{}"}), tmp_path / "a.zip")
+    assert cli.main(["collect", "--from", str(tmp_path), "--into", str(tmp_path / "runs")]) == 0
+    assert (tmp_path / "runs" / "cpu" / "pool" / "run.json").read_bytes() == b"{}"
+    assert "cpu/pool" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "HEAD", "a1" * 19, "../" + "a" * 37, "A1" * 20])
+def test_only_a_whole_commit_is_asked_about(text: str) -> None:
+    """It becomes part of an address."""
+    with pytest.raises(GitHubError):
+        check_commit(text)
