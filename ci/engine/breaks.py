@@ -51,7 +51,10 @@ def declared_capacity() -> None:
 def sequence_units() -> None:
     """What allocates the planned rows gets one per sequence; the declaration stays: the boot must refuse."""
     import torch
+    from torch.utils._device import _device_constructors
 
+    # `with torch.device(...)` knows torch.empty by identity, from its first use on: let that be now.
+    _device_constructors()
     plans: list[Any] = []
 
     def make(original: Any) -> Any:
