@@ -103,9 +103,11 @@ def band(rule: Rule, accepted: Scalar, printed: str | None = None) -> Band | Non
     if rule.kind is Kind.EXACT:
         return Band(value - float(slack), value + float(slack))
     if rule.kind in (Kind.AT_MOST, Kind.AT_LEAST):
-        bound = value if rule.limit is None else float(rule.limit)
-        bound += float(slack) * (1 if rule.kind is Kind.AT_MOST else -1) if rule.limit is None else 0.0
-        return Band(None, bound) if rule.kind is Kind.AT_MOST else Band(bound, None)
+        at_most = rule.kind is Kind.AT_MOST
+        bound = value + float(slack) if at_most else value - float(slack)
+        if rule.limit is not None:
+            bound = float(rule.limit)
+        return Band(None, bound) if at_most else Band(bound, None)
     if rule.kind is not Kind.RELATIVE or rule.margin is None:
         return None
     reach = abs(value) * rule.margin + float(slack)
