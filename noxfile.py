@@ -171,6 +171,13 @@ def needs(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def propose(session: nox.Session) -> None:
+    """Open a pull request with the accepted baselines."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "propose", *session.posargs)
+
+
+@nox.session(default=False)
 def sweep(session: nox.Session) -> None:
     """End engines whose harness is gone, so that they hold no GPU memory."""
     install_locked(session, "gate.txt")

@@ -36,6 +36,7 @@ from ci.commands import (
     import_verdicts,
     matrix,
     needs,
+    propose,
     prove_red,
     run,
     stack,
@@ -65,6 +66,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     drift,
     matrix,
     needs,
+    propose,
     sweep,
     import_verdicts,
 )

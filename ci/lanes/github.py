@@ -150,6 +150,10 @@ class GitHub:
         else:
             self._send("POST", f"issues/{pull:d}/comments", {"body": body})
 
+    def open_pull(self, title: str, head: str, base: str, body: str) -> None:
+        """Open a pull request between two branches of this repository."""
+        self._send("POST", "pulls", {"title": title, "head": head, "base": base, "body": body})
+
     def set_status(self, commit: str, state: str, description: str, link: str) -> None:
         """Set the commit's status; GitHub takes 140 characters."""
         fields = {

@@ -30,7 +30,8 @@ def check_run(words: list[str]) -> None:
     """A step is one session of the noxfile, and what it hands over is understood by its command."""
     assert words[:2] == ["nox", "-s"]
     at = words.index("--") if "--" in words else len(words)
-    named, rest = words[2:at], words[at + 1 :]
+    named = words[2:at]
+    rest = ["1" if word.startswith("$") else word for word in words[at + 1 :]]
     if named == ["$SUITES"]:
         cli.parse(["run", "property", *rest])
         return
