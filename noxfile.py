@@ -150,6 +150,13 @@ def collect(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def dispatch(session: nox.Session) -> None:
+    """Run suites on another lane's machine and compare what it brings back."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "dispatch", *session.posargs)
+
+
+@nox.session(default=False)
 def doctor(session: nox.Session) -> None:
     """Check whether this machine is fit for its lane, with the remedy of what is not."""
     install_locked(session, "gate.txt")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -97,6 +98,15 @@ class _Artifacts(msgspec.Struct, frozen=True):
     artifacts: tuple[Artifact, ...]
 
 
+class _Runner(msgspec.Struct, frozen=True):
+    status: str
+    labels: tuple[Label, ...]
+
+
+class _Runners(msgspec.Struct, frozen=True):
+    runners: tuple[_Runner, ...]
+
+
 class _File(msgspec.Struct, frozen=True):
     filename: str
 
@@ -110,6 +120,31 @@ class GitHub:
     def runs_of(self, commit: str) -> list[Run]:
         """Runs whose code is ``commit``, newest first."""
         return list(self._get(f"actions/runs?head_sha={commit}&per_page=100", _Runs).workflow_runs)
+
+    def run(self, number: int) -> Run:
+        """One run as it is now."""
+        found: Run = self._get(f"actions/runs/{number:d}", Run)
+        return found
+
+    def dispatched(self, workflow: str, ref: str) -> list[Run]:
+        """Runs of a workflow that somebody started by hand on a branch, newest first."""
+        query = f"event=workflow_dispatch&per_page=20&branch={quote(ref, safe='')}"
+        return list(self._get(f"actions/workflows/{workflow}.yml/runs?{query}", _Runs).workflow_runs)
+
+    def dispatch(self, workflow: str, ref: str, inputs: Mapping[str, str]) -> None:
+        """Start a workflow on a branch."""
+        self._send(
+            "POST", f"actions/workflows/{workflow}.yml/dispatches", {"ref": ref, "inputs": dict(inputs)}
+        )
+
+    def online_runners(self) -> tuple[frozenset[str], ...] | None:
+        """Labels of each runner that is online; None if this user may not ask."""
+        try:
+            found = self._get("actions/runners?per_page=100", _Runners).runners
+        except GitHubError:
+            return None
+        online = [runner for runner in found if runner.status == "online"]
+        return tuple(frozenset(label.name.lower() for label in runner.labels) for runner in online)
 
     def artifacts_of(self, run: int) -> list[Artifact]:
         """Uploads of a run, expired ones left aside."""
@@ -173,7 +208,7 @@ class GitHub:
                 f"GitHub's answer about {path.partition('?')[0]} has another shape: {error}"
             ) from error
 
-    def _send(self, method: str, path: str, fields: Mapping[str, str]) -> None:
+    def _send(self, method: str, path: str, fields: Mapping[str, object]) -> None:
         command = ["--method", method, f"repos/{self.repository}/{path}", "--input", "-"]
         self._call(command, msgspec.json.encode(fields))
 
