@@ -92,9 +92,9 @@ class AbResult:
     verdict: Verdict
     stage: Stage
     why: str
-    estimates: tuple[Estimate, ...] = ()
+    estimates: tuple[Estimate, ...]
     """One per session."""
-    margin: float = 0.0
+    margin: float
 
 
 def decide(sessions: Sequence[AbSession], design: Design, noise: Noise, higher_is_better: bool) -> AbResult:

@@ -19,6 +19,10 @@ from ci.gate.tables import decode_table, matches, place, table_line
 SCHEMA_VERSION = 1
 
 
+MIN_PAIRS, MAX_PAIRS = 4, 100
+"""With two pairs a slow boot now and then accuses too often: docs/calibration.md."""
+
+
 class PolicyError(GateError):
     """The policy cannot be used as written."""
 
@@ -200,8 +204,8 @@ def _check_numbers(where: str, table: _RuleTable) -> None:
         _refuse(where, "limit is not finite", "write a number")
     if table.margin is not None and not 0 < table.margin < 1:
         _refuse(where, "margin is not between 0 and 1", "write a fraction: 0.02 for two percent")
-    if table.pairs is not None and (table.pairs % 2 or not 2 <= table.pairs <= 100):
-        what = "pairs is not an even number between 2 and 100"
+    if table.pairs is not None and (table.pairs % 2 or not MIN_PAIRS <= table.pairs <= MAX_PAIRS):
+        what = f"pairs is not an even number between {MIN_PAIRS} and {MAX_PAIRS}"
         _refuse(where, what, "write the largest number of pairs of boots; A B B A makes two")
     if table.kind is Kind.AB and table.direction is Direction.NEITHER:
         _refuse(

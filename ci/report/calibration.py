@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ci.gate.ab import CONFIRM_ERROR, DETECTION_POWER, ERROR, percent
 from ci.gate.calibration import AA_PAIRS, AA_SESSIONS, EFFECTS, MARGIN, NOISES, PAIRS, Scenario, Shares
+from ci.gate.policy import MIN_PAIRS
 from ci.gate.replay import Replayed, replay
 from ci.gate.usual import UsualRule
 from ci.gate.verdict import Verdict
@@ -24,8 +25,12 @@ all with the same noise and the same disturbance. Margin {margin:.1%}. Looks aft
 four. A first `regressed` is held until a fresh session, drawn alike, confirms it. Error rates: {error:.0%}
 for each one-sided claim of a session over all of its looks, {confirm:.0%} for the confirmation. The
 smallest detectable loss that every verdict prints is the one that is found in {power:.0%} of cases. Noise
-is the standard deviation of one boot. An odd limit of pairs is not offered: half a block would leave a
-drift in the mean.
+is the standard deviation of one boot.
+
+The policy offers even limits from {least} pairs on. Half a block would leave a drift in the mean. With two
+pairs, a patch that loses exactly the margin on a lane where one boot in ten is slower is accused in up to
+{worst:.1%} of cases after both stages, more than the goal allows, because two pairs cannot show that a boot
+was an outlier; the rows of two pairs are shown for that reason and no goal counts them.
 """
 _DISTURBED_TEXT = """\
 A boot that is now and then much slower makes the A/A sessions wide as well, so the comparison ends open
@@ -65,7 +70,9 @@ def goals(shares: Mapping[Scenario, Shares]) -> tuple[Goal, ...]:
     """Return the goals at 0.3% noise, 0.5% margin and at most eight pairs, with what was simulated."""
     healthy, loss = (shares[Scenario(effect, GOAL_NOISE, GOAL_PAIRS)] for effect in (0.0, -0.01))
     alarms = {
-        row: one.final.get(Verdict.REGRESSED, 0.0) for row, one in shares.items() if row.effect >= -MARGIN
+        row: one.final.get(Verdict.REGRESSED, 0.0)
+        for row, one in shares.items()
+        if row.effect >= -MARGIN and row.pairs >= MIN_PAIRS
     }
     worst = max(alarms, key=lambda row: alarms[row])
     saved = [1 - one.mean_pairs / GOAL_PAIRS for one in (healthy, loss)]
@@ -151,6 +158,12 @@ def _head(calibration: Calibration) -> str:
         error=ERROR,
         confirm=CONFIRM_ERROR,
         power=DETECTION_POWER,
+        least=MIN_PAIRS,
+        worst=max(
+            one.final.get(Verdict.REGRESSED, 0.0)
+            for row, one in calibration.shares.items()
+            if row.effect >= -MARGIN and row.pairs < MIN_PAIRS
+        ),
     )
 
 

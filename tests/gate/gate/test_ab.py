@@ -14,6 +14,7 @@ from ci.gate.ab import (
     Noise,
     Stage,
     decide,
+    decide_once,
     decide_session,
     describe,
     estimate_at,
@@ -221,3 +222,47 @@ def test_margins_are_exact_fractions() -> None:
     """A margin of half a percent is a ratio of 0.995 below and 1.005 above."""
     assert math.exp(DESIGN.loss) == pytest.approx(0.995)
     assert math.exp(DESIGN.gain) == pytest.approx(1.005)
+
+
+@pytest.mark.parametrize(
+    ("effect", "reach", "verdict"),
+    [
+        (DESIGN.loss, 0.0, Verdict.INCONCLUSIVE),
+        (DESIGN.loss + 1e-9, 0.0, Verdict.PASS),
+        (DESIGN.loss - 1e-9, 0.0, Verdict.REGRESSED),
+        (DESIGN.gain, 0.0, Verdict.PASS),
+        (DESIGN.gain + 1e-9, 0.0, Verdict.IMPROVED),
+        (0.0, 0.006, Verdict.INCONCLUSIVE),
+        (-0.02, 0.0149, Verdict.REGRESSED),
+    ],
+)
+def test_an_interval_that_touches_the_margin_decides_nothing(
+    effect: float, reach: float, verdict: Verdict
+) -> None:
+    """Ends count when they lie beyond the margin, not on it."""
+    found, estimate = decide_once(effect, 0.001, reach, 3, 4, DESIGN)
+    assert found is verdict
+    assert (estimate.lower, estimate.upper) == (effect - reach, effect + reach)
+    assert (estimate.pairs, estimate.df) == (4, 3)
+    assert estimate.detectable == pytest.approx(DESIGN.loss - reach - t_quantile(0.2, 3) * 0.001)
+
+
+def test_error_rates_keep_the_promise() -> None:
+    """Both sessions together accuse a loss of exactly the margin in at most one case of a hundred."""
+    assert (ERROR, CONFIRM_ERROR) == (0.05, 0.10)
+    assert ERROR * CONFIRM_ERROR <= 0.01
+
+
+def test_a_loss_at_the_margin_is_not_confirmed() -> None:
+    """The confirming level is looser than the first, and still a level."""
+    result = decide([session(-0.02), session(-0.0056, run="r2")], DESIGN, QUIET, True)
+    assert result.verdict is Verdict.INCONCLUSIVE
+
+
+def test_noise_is_compared_per_degree_of_freedom() -> None:
+    """Four pairs with three times the deviation are as likely as not; with eight times they are not."""
+    deviation = math.sqrt(QUIET.squares / QUIET.df)
+    shape = (1.0, -1.0, 1.0, -1.0)
+    assert unlike([3.0 * deviation * one for one in shape], QUIET)
+    assert unlike([2.0 * deviation * one for one in shape], QUIET) is False
+    assert unlike([1.0, 5.0], Noise()) is False

@@ -78,9 +78,9 @@ BAD = {
     "margin-for-exact": (_text(margin="0.1"), "has no margin"),
     "limit-for-exact": (_text(limit="1"), "has no limit"),
     "limit-inf": (_text(kind='"at-most"', limit="inf"), "finite"),
-    "one-pair": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="1"), "pairs"),
-    "odd-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="3"), "even number"),
-    "too-many-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="101"), "pairs"),
+    "one-block": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="2"), "pairs"),
+    "odd-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="5"), "even number"),
+    "too-many-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs="102"), "pairs"),
     "unknown-table": (_text() + "\n[extra]\n", "extra"),
     "ab-both-ways": (_text(kind='"ab"', margin="0.1", direction='"neither"', pairs="4"), "better direction"),
     "condition-no-text": (_text(conditions="[1]"), "conditions"),
@@ -98,7 +98,7 @@ def test_mistakes_are_named(name: str) -> None:
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize("pairs", [2, 100])
+@pytest.mark.parametrize("pairs", [4, 100])
 def test_edges_of_pairs_are_allowed(pairs: int) -> None:
     """The smallest and the largest number of pairs are accepted."""
     text = _text(kind='"ab"', margin="0.1", direction='"lower-is-better"', pairs=str(pairs))
