@@ -8,7 +8,8 @@ for all of them:
   it says so with ``set_defaults(takes_rest=True)``, and then options that it
   does not know go there too;
 * a ``GateError`` ends in its message, its remedy and one last line that agrees
-  with the exit code.
+  with the exit code; so does whatever else is raised, because Python's own exit
+  code for a traceback is 1, which means "regressed" here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
@@ -39,6 +41,7 @@ from ci.commands import (
     needs,
     propose,
     prove_red,
+    rehearse,
     run,
     stack,
     sweep,
@@ -69,6 +72,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     matrix,
     needs,
     propose,
+    rehearse,
     sweep,
     import_verdicts,
 )
@@ -166,6 +170,22 @@ def report_error(error: GateError) -> None:
     print(last_line(error.exit_code, error.what.partition("\n")[0]), file=sys.stderr, flush=True)
 
 
+def report_unusable(error: OSError) -> None:
+    """Print an operating system error that no command foresaw as what it is: a path that cannot be used."""
+    named = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename)
+    remedy = "check that the path exists, is of the kind meant, and can be read and written"
+    report_error(UsageError(f"{named}: cannot be used: {error.strerror or error}", remedy=remedy))
+
+
+def report_fault(error: Exception) -> None:
+    """Print a fault of the gate itself with its traceback; it says nothing about what was measured."""
+    sys.stdout.flush()
+    traceback.print_exception(error)
+    first = str(error).partition("\n")[0]
+    detail = f"internal error: {type(error).__name__}: {first}"
+    print(last_line(ExitCode.NO_VERDICT, detail), file=sys.stderr, flush=True)
+
+
 def main(argv: Sequence[str], commands: Sequence[ModuleType] = COMMANDS) -> int:
     """Run one command and return the exit code of the process."""
     try:
@@ -177,10 +197,17 @@ def main(argv: Sequence[str], commands: Sequence[ModuleType] = COMMANDS) -> int:
         report_error(error)
         return int(error.exit_code)
     except KeyboardInterrupt:
-        print("interrupted: no verdict", file=sys.stderr)
+        sys.stdout.flush()
+        print(f"verdict: no verdict - interrupted (exit {INTERRUPTED})", file=sys.stderr, flush=True)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone; keep the interpreter from flushing into the closed pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.NO_VERDICT)
+    except Exception as error:
+        if isinstance(error, OSError) and isinstance(error.filename, str | bytes):
+            report_unusable(error)
+        else:
+            report_fault(error)
         return int(ExitCode.NO_VERDICT)
     return code

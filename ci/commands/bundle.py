@@ -93,12 +93,28 @@ def extensions(wanted: bool, architecture: int | None, cache: Path) -> dict[str,
     return {path: keep_architecture(data, architecture) for path, data in files.items()}
 
 
+def check_target(out: Path) -> None:
+    """Make the folder of the archive, before anything slow is done.
+
+    Raises:
+        UsageError: there is no place for the archive.
+    """
+    remedy = "name a file in a folder that can be written"
+    if out.is_dir():
+        raise UsageError(f"--out {out}: is a folder", remedy=remedy)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written: {error.strerror}", remedy=remedy) from error
+
+
 def run(args: argparse.Namespace) -> ExitCode:
     """Build the arms, fetch the wheels, write the archive."""
     for suite in args.suites:
         check_suite(suite)
     if args.part_mib is not None and args.part_mib < 1:
         raise UsageError(f"--part-mib {args.part_mib}: a part has at least 1 MiB")
+    check_target(args.out)
     cache, flavour = cache_root(), Flavour(args.flavour)
     with ConsoleProgress(Console(stderr=True)) as progress:
         arms = find_arms_up_to(args.arm, args.series, flavour=flavour, progress=progress)
@@ -117,7 +133,6 @@ def run(args: argparse.Namespace) -> ExitCode:
             extensions=extensions(args.engine, args.architecture, cache),
             series=args.series,
         )
-        args.out.parent.mkdir(parents=True, exist_ok=True)
         written = write_parts(pack(contents), args.out, args.part_mib and args.part_mib * MIB)
     for line in uncommitted():
         print(f"note: not in the bundle, because not committed: {line}")

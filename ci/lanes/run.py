@@ -53,6 +53,10 @@ class StackEnvironmentError(GateError):
     """This Python cannot run a suite."""
 
 
+class RunFolderError(GateError):
+    """The run folder cannot be made anew."""
+
+
 @dataclass(frozen=True)
 class SuiteJob:
     """One suite, about to run."""
@@ -156,6 +160,9 @@ def prepare(job: SuiteJob, started: str) -> RunHead:
 
     Returns:
         The head that the records of this run will carry.
+
+    Raises:
+        RunFolderError: the folder cannot be removed or made.
     """
     run = f"{started.replace(':', '').replace('-', '')}-{secrets.token_hex(4)}"
     head = RunHead(
@@ -168,15 +175,25 @@ def prepare(job: SuiteJob, started: str) -> RunHead:
         conditions=read_conditions(job.lane, vllm=job.vllm),
         provenance=dict(job.provenance),
     )
-    if job.run_dir.is_symlink() or job.run_dir.is_file():
-        job.run_dir.unlink()
-    elif job.run_dir.exists():
-        shutil.rmtree(job.run_dir)
-    job.run_dir.mkdir(parents=True)
+    _make_anew(job.run_dir)
     start = {"run": run, "lane": job.lane, "suite": job.suite, "started": started}
     write_atomic(job.run_dir / "run.json", json.dumps(start, indent=2).encode() + b"\n")
     write_atomic(job.run_dir / HEAD_FILE, msgspec.json.format(msgspec.json.encode(head), indent=2) + b"\n")
     return head
+
+
+def _make_anew(run_dir: Path) -> None:
+    try:
+        if run_dir.is_symlink() or run_dir.is_file():
+            run_dir.unlink()
+        elif run_dir.exists():
+            shutil.rmtree(run_dir)
+        run_dir.mkdir(parents=True)
+    except OSError as error:
+        raise RunFolderError(
+            f"{run_dir}: cannot be made: {error.strerror or error}",
+            remedy="free that path, or set FORKPROOF_OUT to a folder that can be written",
+        ) from error
 
 
 def run_suite(job: SuiteJob) -> int:

@@ -71,7 +71,29 @@ def test_an_error_with_another_code_says_that_code(capsys: pytest.CaptureFixture
 def test_ctrl_c_is_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     """An interrupted command ends as shells expect, and never with 0."""
     assert cli.main(["go"], [command("go", outcome=KeyboardInterrupt())]) == 130
-    assert "no verdict" in capsys.readouterr().err
+    assert capsys.readouterr().err == "verdict: no verdict - interrupted (exit 130)\n"
+
+
+def test_a_file_that_cannot_be_used_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """An operating system error that no command foresaw names its path, and is no regression."""
+    error = PermissionError(13, "Permission denied", "/etc/x")
+    assert cli.main(["go"], [command("go", outcome=error)]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert err[0] == "error: /etc/x: cannot be used: Permission denied"
+    assert err[1].startswith("  remedy: ")
+    assert err[-1] == "verdict: no verdict - /etc/x: cannot be used: Permission denied (exit 2)"
+
+
+@pytest.mark.parametrize("error", [ValueError("bad\nmore"), KeyError("bad"), OSError("bad")])
+def test_a_fault_of_the_gate_is_never_taken_for_a_regression(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own exit code for a traceback means "regressed" here, so it never gets that far."""
+    assert cli.main(["go"], [command("go", outcome=error)]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert err[0].startswith("Traceback")
+    assert err[-1].startswith(f"verdict: no verdict - internal error: {type(error).__name__}: ")
+    assert err[-1].endswith("bad (exit 2)") or err[-1].endswith("'bad' (exit 2)")
 
 
 def test_what_stands_after_the_dashes_is_kept_apart() -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from ci.errors import UsageError
 from ci.lanes import run
-from ci.lanes.run import StackEnvironmentError, SuiteJob, check_environment, check_suite, suite_environment
+from ci.lanes.run import (
+    RunFolderError,
+    StackEnvironmentError,
+    SuiteJob,
+    check_environment,
+    check_suite,
+    suite_environment,
+)
 from ci.results.jsonl import read_results
 from ci.results.records import Subject
 
@@ -78,6 +85,15 @@ def test_nothing_of_an_earlier_run_survives(job: SuiteJob) -> None:
     head = run.prepare(job, "2026-01-02T03:04:05Z")
     assert sorted(path.name for path in job.run_dir.iterdir()) == ["head.json", "run.json"]
     assert run.prepare(job, "2026-01-02T03:04:05Z").run != head.run
+
+
+def test_a_run_folder_that_cannot_be_made(job: SuiteJob, tmp_path: Path) -> None:
+    """A file where a folder should be is named, with the setting that chose it."""
+    (tmp_path / "file").touch()
+    elsewhere = replace(job, run_dir=tmp_path / "file" / "runs" / "cpu" / "tiny")
+    with pytest.raises(RunFolderError, match="cannot be made") as caught:
+        run.prepare(elsewhere, "2026-01-02T03:04:05Z")
+    assert "FORKPROOF_OUT" in (caught.value.remedy or "")
 
 
 def test_a_run_folder_that_is_a_link_is_replaced_and_not_followed(job: SuiteJob, tmp_path: Path) -> None:
