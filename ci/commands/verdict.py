@@ -12,6 +12,7 @@ from ci.errors import ExitCode, UsageError
 from ci.gate.rows import GateVerdict, SuiteVerdict
 from ci.gate.verdict import verdict_word
 from ci.results.files import write_atomic
+from ci.results.folder import RUN_FILE
 from ci.results.jsonl import is_slug
 
 VERDICT_FILE = "verdict.json"
@@ -55,10 +56,10 @@ def conclude_all(run_dirs: Sequence[Path], baselines_dir: Path | None = None) ->
     """Judge several run folders in one table, as `conclude` does."""
     rules = review.load_rules(baselines_dir or review.default_baselines())
     suites = []
-    for run_dir in run_dirs:
+    for run_dir in _once(run_dirs):
         lane, suite = _names(run_dir)
         verdict = review.review_suite(rules, run_dir, lane, suite)[1]
-        if run_dir.is_dir():
+        if _is_run_folder(run_dir):
             write_atomic(run_dir / VERDICT_FILE, _verdict_json(verdict))
         suites.append(verdict)
     joined = GateVerdict(tuple(suites), rules.notes)
@@ -66,8 +67,22 @@ def conclude_all(run_dirs: Sequence[Path], baselines_dir: Path | None = None) ->
     return joined.outcome[1]
 
 
+def _once(run_dirs: Sequence[Path]) -> list[Path]:
+    """Return each folder once, by its first spelling."""
+    first: dict[Path, Path] = {}
+    for run_dir in run_dirs:
+        first.setdefault(run_dir.resolve(), run_dir)
+    return list(first.values())
+
+
+def _is_run_folder(run_dir: Path) -> bool:
+    """Tell whether a verdict belongs there; an older one must not outlive the start file."""
+    return any((run_dir / name).is_file() for name in (RUN_FILE, VERDICT_FILE))
+
+
 def _names(run_dir: Path) -> tuple[str, str]:
-    lane, suite = run_dir.absolute().parts[-2:]
+    # Padded, because the root folder has one part only.
+    lane, suite = ("", *run_dir.absolute().parts)[-2:]
     if not is_slug(lane) or not is_slug(suite):
         raise UsageError(
             f"{run_dir}: not a run folder", remedy="its path ends in LANE/SUITE: out/runs/cpu/property"

@@ -69,8 +69,26 @@ def test_several_folders_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_other_paths_are_refused(tmp_path: Path) -> None:
     """A path that does not end in lane and suite is no run folder."""
     Sample().write(tmp_path)
-    with pytest.raises(UsageError):
-        conclude(tmp_path / "A B" / "property", tmp_path / "baselines")
+    for folder in (tmp_path / "A B" / "property", Path("/")):
+        with pytest.raises(UsageError, match="not a run folder"):
+            conclude(folder, tmp_path / "baselines")
+
+
+def test_verdict_is_written_into_run_folders_only(tmp_path: Path) -> None:
+    """A folder without run.json is judged, but nothing is left in it."""
+    Sample().write(tmp_path)
+    folder = tmp_path / "some" / "notes"
+    folder.mkdir(parents=True)
+    assert conclude(folder, tmp_path / "baselines") is ExitCode.NO_VERDICT
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_named_twice_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two spellings of one folder are one suite."""
+    Sample().write(tmp_path)
+    folder = _run_dir(tmp_path)
+    conclude_all([folder, folder / ".." / folder.name], tmp_path / "baselines")
+    assert "5 checks in 1 suite on cpu" in capsys.readouterr().out
 
 
 def test_broken_rules_are_an_error(tmp_path: Path) -> None:
