@@ -17,6 +17,9 @@ def rows_of_tests(lane: str, suite: str, junit: JUnitReport) -> tuple[Row, ...]:
     remedy = f"python -m ci run {suite} --lane {lane}"
     if not junit.complete:
         rows.append(_file_row(lane, suite, "is cut off or damaged: later tests are unread", remedy))
+    if junit.lost:
+        what = f"declares more tests than it holds, {junit.lost} are lost"
+        rows.append(_file_row(lane, suite, what, remedy))
     if not junit.executed:
         skipped = junit.counts[State.SKIPPED]
         what = f"no test was executed ({skipped} skipped)"

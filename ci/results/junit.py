@@ -1,6 +1,7 @@
 """JUnit XML: one logical test per identity, whatever the writer's dialect.
 
-The totals on a suite are never read; what counts is what stands in the cases.
+The totals on a suite never make anything pass: what counts is what stands in the
+cases.  Only more tests declared than written is passed on, as a sign of loss.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from lxml import etree
 
+from ci.results.declared import Declared, read_declared
 from ci.results.files import open_plain, read_limited
 from ci.results.testcase import CHILD_STATES, Element, Identity, State, Text, read_case, read_text
 from ci.results.xml import Parsed, XmlError, local_name, parse_xml, stream_xml
@@ -75,6 +77,8 @@ class JUnitReport:
     warnings: tuple[str, ...] = ()
     plain: int = 0
     """Further tests that passed once and said nothing; a streamed file keeps no more of them."""
+    lost: int = 0
+    """Tests that a suite of pytest's declares and no element can stand for."""
 
     @property
     def elements(self) -> tuple[Element, ...]:
@@ -126,8 +130,14 @@ def _report(parsed: Parsed[C]) -> JUnitReport:
             f"{doubled} tests are reported more than once; a rerun's last attempt or the worst counts"
         )
     warnings += _count_warnings(cases)
-    complete = parsed.problem is None and not parsed.sink.overfull
-    return JUnitReport(cases, complete, parsed.repairs, tuple(warnings), len(parsed.sink.plain))
+    return JUnitReport(
+        cases,
+        complete=parsed.problem is None and not parsed.sink.overfull,
+        repairs=parsed.repairs,
+        warnings=tuple(warnings),
+        plain=len(parsed.sink.plain),
+        lost=parsed.sink.lost,
+    )
 
 
 def _count_warnings(cases: tuple[JUnitCase, ...]) -> list[str]:
@@ -159,7 +169,9 @@ class _Collector:
     warnings: list[str] = field(default_factory=list)
     _suites: list[str] = field(default_factory=list)
     _names_seen: list[Counter[str]] = field(default_factory=lambda: [Counter()])
+    _declared: list[Declared] = field(default_factory=list)
     _unnamed: int = 0
+    lost: int = 0
     plain: set[int] = field(default_factory=set)
     overfull: bool = False
 
@@ -176,15 +188,22 @@ class _Collector:
             count = self._names_seen[-1][name]
             self._suites.append(name if count == 1 else f"{name}#{count}")
             self._names_seen.append(Counter())
+            self._declared.append(read_declared(element))
 
     def end(self, tag: str, element: etree._Element) -> None:
         """Take a whole case, or leave a suite."""
         if tag in _SUITES:
             self._suites.pop()
             self._names_seen.pop()
+            self.lost += self._declared.pop().lost
         elif tag == "testcase":
-            self._add(read_case(element, self._identity(element)))
+            case = read_case(element, self._identity(element))
+            if self._declared:
+                self._declared[-1].add(case)
+            self._add(case)
             _release(element)
+        elif tag == "properties" and _is_suite(element.getparent()):
+            self._declared[-1].add_properties(element)
         elif tag in ("failure", "error") and _is_suite(element.getparent()):
             self.warnings.append(f"a <{tag}> stands outside of any case")
             self._add(Element(self._identity(None), CHILD_STATES[tag], None, (read_text(tag, element),)))

@@ -23,6 +23,7 @@ from ci.results.files import read_limited
 from ci.results.jsonl import write_results
 from ci.results.reached import Reached
 from ci.results.records import Record, RunHead, Scalar
+from ci.results.subtests import SubtestCounter
 
 RUN_DIR_VARIABLE = "FORKPROOF_RUN_DIR"
 """The run folder; without it records are checked and then dropped (a suite run by hand)."""
@@ -166,6 +167,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         run_dir = os.environ.get(RUN_DIR_VARIABLE)
         config.pluginmanager.register(Collector(Path(run_dir) if run_dir else None), "forkproof-collector")
+        config.pluginmanager.register(SubtestCounter(), "forkproof-subtests")
 
 
 @pytest.fixture

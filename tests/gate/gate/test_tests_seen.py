@@ -53,6 +53,16 @@ def test_incomplete_report_is_invalid() -> None:
     assert "cut off" in row.why
 
 
+def test_tests_taken_out_of_the_report_are_invalid() -> None:
+    """A well-formed report with fewer tests than pytest counted is no proof that those passed."""
+    whole = '<testsuite name="pytest" tests="2"><testcase name="a"/><testcase name="b"/></testsuite>'
+    assert rows_of_tests("cpu", "property", parse_junit(Path("j.xml"), whole.encode())) == ()
+    part = whole.replace('<testcase name="b"/>', "")
+    (row,) = rows_of_tests("cpu", "property", parse_junit(Path("j.xml"), part.encode()))
+    assert row.verdict is Verdict.INVALID
+    assert "declares more tests than it holds, 1 are lost" in row.why
+
+
 def test_nothing_executed_is_invalid() -> None:
     """A suite of skipped tests only is no pass."""
     (row,) = rows_of_tests("cpu", "property", _report("<skipped/>", "</testsuite>"))
