@@ -55,7 +55,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Walk the arms; exit 1 if one of them turns the case red, 0 if none does."""
-    if args.arm != DEFAULT_ARM:
+    if args.arm not in (None, DEFAULT_ARM):
         raise UsageError("blame walks all arms, so it takes no --arm", remedy="leave --arm out")
     rules = review.load_rules(review.default_baselines())
     ((suite, lane),) = choose_lanes([args.suite], args.lane, rules.plan)

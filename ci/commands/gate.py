@@ -10,6 +10,7 @@ from ci.commands.verdict import conclude_all
 from ci.errors import ExitCode, UsageError
 from ci.gate.plan import Plan
 from ci.lanes.conditions import CPU_LANE
+from ci.stack.installed import ROOT_VARIABLE, installed_arm
 
 EPILOG = """\
 examples:
@@ -35,6 +36,10 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> ExitCode:
     """Run what is planned, then judge it: every planned suite counts, whatever became of its run."""
     rules = review.load_rules(review.default_baselines())
+    if installed_arm() is not None:
+        raise UsageError(
+            f"{ROOT_VARIABLE} is set, and the gate judges the series", remedy=f"unset {ROOT_VARIABLE}"
+        )
     run_suites(args, [(suite, args.lane) for suite in planned_suites(rules.plan, args.lane)])
     known = review.suites_of(rules, review.default_runs(), args.lane)
     return conclude_all([run_folder(suite, args.lane) for suite in known], rules.folder)

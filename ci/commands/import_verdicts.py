@@ -13,7 +13,7 @@ from rich.text import Text
 from ci.commands import review
 from ci.errors import ExitCode, UsageError
 from ci.report.words import plain
-from ci.results.field_verdicts import FieldVerdicts, head_of, read_field_verdicts, records_of
+from ci.results.field_verdicts import PUBLISHED, FieldVerdicts, head_of, read_field_verdicts, records_of
 from ci.results.jsonl import is_slug, write_results
 
 EPILOG = """\
@@ -46,7 +46,12 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(f"--lane {args.lane!r}: a lane is named with a-z, 0-9, '.', '_' and '-'")
     verdicts = read_field_verdicts(args.file)
     target = args.to or review.default_runs().parent / "imported" / args.lane / "oracle.jsonl"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--to {target}: {error.strerror}", remedy="name a file in a folder that can be written"
+        ) from error
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     records = records_of(verdicts)
     write_results(target, head_of(verdicts, args.lane, started), records)
@@ -56,6 +61,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     if bad:
         print(f"verdict: regressed - the file itself calls {plain(', '.join(bad))} not ok (exit 1)")
         return ExitCode.REGRESSED
+    absent = [case for case in PUBLISHED if case not in {row.case for row in verdicts.rows}]
+    if absent:
+        print(f"verdict: missing - the file has no row for {', '.join(absent)} (exit 2)")
+        return ExitCode.NO_VERDICT
     print(f"verdict: pass - {len(verdicts.rows)} of {len(verdicts.rows)} imported cases are ok (exit 0)")
     return ExitCode.PASS
 

@@ -22,9 +22,10 @@ from ci.results.jsonl import is_slug, read_results
 from ci.results.recorder import RECORDS_FILE
 from ci.results.records import Subject
 from ci.stack.arms import Arm, find_arms_up_to
-from ci.stack.installed import installed_arm
+from ci.stack.installed import ROOT_VARIABLE, installed_arm
 from ci.stack.manifest import ArmManifest
 from ci.stack.record import Flavour
+from ci.stack.series import SERIES_VARIABLE
 
 DEFAULT_ARM = "patched"
 EXPORT_VARIABLE = "ORACLE_OUT"
@@ -56,7 +57,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def add_options(parser: argparse.ArgumentParser, lane: str | None = None) -> None:
     """Add the options of every command that runs suites; ``lane`` is the one it takes without being asked."""
-    parser.add_argument("--arm", default=DEFAULT_ARM, help="the arm to run against (default: %(default)s)")
+    parser.add_argument("--arm", help=f"the arm to run against (default: {DEFAULT_ARM})")
     usual = lane or "this machine's, or cpu for a suite planned only there"
     parser.add_argument("--lane", default=lane, help=f"the lane (default: {usual})")
     parser.add_argument("-n", "--workers", type=int, metavar="N", help="pytest workers (default: by lane)")
@@ -83,8 +84,34 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Run each suite, then judge each; a red suite does not keep the others from running."""
     plan = review.load_rules(review.default_baselines()).plan
     suites = choose_lanes(args.suites, args.lane, plan)
-    run_suites(args, suites)
+    target = export_target(suites)
+    run_suites(args, suites, installed_subject(args))
+    if target is not None:
+        export_verdicts(target, dict(suites)["oracle"])
     return conclude_all([run_folder(suite, lane) for suite, lane in suites])
+
+
+def installed_subject(args: argparse.Namespace) -> Arm | None:
+    """The tree that ``VLLM_ROOT`` names, if it is to be judged instead of an arm.
+
+    Raises:
+        UsageError: an arm or a series is named as well: a variable must not decide between them.
+    """
+    installed = installed_arm()
+    if installed is None:
+        return None
+    named = [f"--arm {args.arm}"] * bool(args.arm) + [f"--series {args.series}"] * bool(args.series)
+    named += [SERIES_VARIABLE] * bool(os.environ.get(SERIES_VARIABLE))
+    if named:
+        raise UsageError(
+            f"{ROOT_VARIABLE} and {named[0]} both say what to judge",
+            remedy=f"unset {ROOT_VARIABLE}, or leave it out",
+        )
+    print(
+        f"note: {ROOT_VARIABLE} is set: {installed.root} is judged instead of an arm of the series",
+        flush=True,
+    )
+    return installed
 
 
 def choose_lanes(suites: Sequence[str], asked: str | None, plan: Plan) -> list[tuple[str, str]]:
@@ -102,19 +129,35 @@ def choose_lanes(suites: Sequence[str], asked: str | None, plan: Plan) -> list[t
     chosen = []
     for suite in dict.fromkeys(suites):
         cpu_only = plan.metrics(CPU_LANE, suite) and not plan.metrics(machine, suite)
-        chosen.append((suite, CPU_LANE if cpu_only and asked is None else machine))
+        lane = CPU_LANE if cpu_only and asked is None else machine
+        planned = [one for one in plan.lanes if plan.metrics(one, suite)]
+        if lane == CPU_LANE and planned and CPU_LANE not in planned:
+            raise UsageError(
+                f"{suite} is not planned on {CPU_LANE}, and this machine shows no other lane",
+                remedy=f"run it on one of: {', '.join(planned)}; nox -s doctor says what this machine lacks",
+            )
+        chosen.append((suite, lane))
     return chosen
 
 
-def run_suites(args: argparse.Namespace, suites: Sequence[tuple[str, str]]) -> None:
-    """Run suites, each on its lane, one after the other; nothing is judged yet, and none stops the next."""
+def run_suites(
+    args: argparse.Namespace, suites: Sequence[tuple[str, str]], installed: Arm | None = None
+) -> None:
+    """Run suites, each on its lane, one after the other; nothing is judged yet, and none stops the next.
+
+    Args:
+        args: the command line.
+        suites: suites and their lanes.
+        installed: a tree to judge instead of an arm of the series.
+    """
     for suite, _ in suites:
         check_suite(suite)
     flags = parse_flags(args.flag)
     check_environment()
-    arms = find_arms(args.arm, args.series, {args.flavour or flavour_on(lane) for _, lane in suites})
+    flavours = {args.flavour or flavour_on(lane) for _, lane in suites}
+    arms = {} if installed else find_arms(args.arm or DEFAULT_ARM, args.series, flavours)
     for suite, lane in suites:
-        *earlier, arm = arms[args.flavour or flavour_on(lane)]
+        *earlier, arm = [installed] if installed else arms[args.flavour or flavour_on(lane)]
         job = job_for(suite, lane, arm, earlier, flags, args.workers, args.rest)
         print(f"== {suite} on {lane}, arm {arm.name} ({arm.manifest.series_hash[:12]})", flush=True)
         status = run_suite(job)
@@ -123,27 +166,46 @@ def run_suites(args: argparse.Namespace, suites: Sequence[tuple[str, str]]) -> N
                 f"== {suite}: pytest ended with status {status}; see {job.run_dir / 'console.log'}",
                 flush=True,
             )
-        export_verdicts(suite, job.run_dir)
 
 
-def export_verdicts(suite: str, run_dir: Path) -> None:
-    """Write the oracle's results in the field's own form where ``ORACLE_OUT`` says."""
-    target = os.environ.get(EXPORT_VARIABLE)
-    if suite != "oracle" or not target or not (run_dir / RECORDS_FILE).is_file():
+def export_target(suites: Sequence[tuple[str, str]]) -> Path | None:
+    """Where ``ORACLE_OUT`` wants the oracle's rows; what an earlier run left there is removed.
+
+    Raises:
+        UsageError: the file could not be written after the run, which would be late to say.
+    """
+    named = os.environ.get(EXPORT_VARIABLE)
+    if not named or "oracle" not in {suite for suite, _ in suites}:
+        return None
+    target = Path(named).absolute()
+    try:
+        target.unlink(missing_ok=True)
+        write_atomic(target, b"")
+        target.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{EXPORT_VARIABLE}={named}: {error.strerror}",
+            remedy="name a file in a folder that can be written",
+        ) from error
+    return target
+
+
+def export_verdicts(target: Path, lane: str) -> None:
+    """Write the oracle's rows in the field's own form; ok is what the gate found nothing against."""
+    run_dir = run_folder("oracle", lane)
+    if not (run_dir / RECORDS_FILE).is_file():
         return
     results = read_results(run_dir / RECORDS_FILE)
-    write_atomic(Path(target), field_lines(results.head, results.records))
-    print(f"== oracle: verdict rows written to {target}", flush=True)
+    rules = review.load_rules(review.default_baselines())
+    _, verdict = review.review_suite(rules, run_dir, lane, "oracle", keep=None)
+    good = {row.case for row in verdict.rows if row.verdict.exit_code is ExitCode.PASS}
+    bad = {row.case for row in verdict.rows if row.verdict.exit_code is not ExitCode.PASS}
+    write_atomic(target, field_lines(results.head, results.records, good - bad))
+    print(f"oracle: rows in the field's form written to {target}", flush=True)
 
 
 def find_arms(name: str, series: Path | None, flavours: set[Flavour]) -> dict[Flavour, list[Arm]]:
-    """The arm, last, and those with fewer patches, in each flavour that is needed.
-
-    A tree that ``VLLM_ROOT`` names is taken as it is instead.
-    """
-    installed = installed_arm()
-    if installed is not None:
-        return {flavour: [installed] for flavour in flavours}
+    """The arm, last, and those with fewer patches, in each flavour that is needed."""
     with ConsoleProgress(Console(stderr=True)) as progress:
         return {
             flavour: find_arms_up_to(name, series, flavour=flavour, progress=progress) for flavour in flavours

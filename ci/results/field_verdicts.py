@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,11 +21,22 @@ from ci.results.records import SCHEMA_VERSION, Record, RunHead, Subject
 
 MAX_BYTES = 16 * 1024 * 1024
 REMEDY = "get the file again from where it was written; a line is one whole JSON object"
-DECLARED_CAPACITY = 32
-"""Query tokens: two sequences of 16, as the oracle declares them."""
 DECLARED_THRESHOLD = 32
-"""128 // 4 KV heads, eager."""
-STATE = ("count_after_second", "degraded", "first_tokens", "first_declared")
+"""128 // 4 KV heads, eager: the configuration that the oracle declares."""
+QUERY_LENGTHS = re.compile(r"\[(\d+(?:,\d+)*)\]$")
+PUBLISHED = (
+    "decode-[1]",
+    "boundary-[16]",
+    "policy-[17]",
+    "even-[8,8]",
+    "units-[16,1]",
+    "ragged-[1,8,3]",
+    "zerorow-[4,0,3]",
+    "hist-[9]",
+    "breach-[16,16,16]",
+    "wild-[848]",
+)
+"""The cases of the check: a file that lacks one says nothing about it."""
 ROW_PREFIX = re.compile(r"row\d+-")
 
 T = TypeVar("T")
@@ -102,15 +113,21 @@ def read_field_verdicts(path: Path) -> FieldVerdicts:
     extra: dict[str, str] = {}
     head = _convert(path, number, first, FieldHead, extra)
     rows = tuple(_row(path, number, value, extra) for number, value in rest)
-    names = [row.case for row in rows]
-    for name in names:
-        if names.count(name) > 1:
-            raise VerdictFileError(f"{path}: case {name!r} is there twice", remedy=REMEDY)
+    seen: dict[str, int] = {}
+    for (line, _), row in zip(rest, rows, strict=True):
+        if row.case in seen:
+            where = f"{path}:{line}"
+            raise VerdictFileError(
+                f"{where}: case {row.case!r} stands on line {seen[row.case]} too", remedy=REMEDY
+            )
+        seen[row.case] = line
+    if not 0 <= head.capacity < 1 << 63:
+        raise VerdictFileError(f"{path}:{number}: capacity {head.capacity}", remedy=REMEDY)
     return FieldVerdicts(head, rows, hashlib.sha256(data).hexdigest(), extra)
 
 
 def _objects(path: Path, data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    lines = data.split(b"\n")
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -140,16 +157,37 @@ def _convert(path: Path, number: int, value: dict[str, Any], kind: type[T], extr
 
 def _row(path: Path, number: int, value: dict[str, Any], extra: dict[str, str]) -> FieldRow:
     row = _convert(path, number, value, FieldRow, extra)
-    if row.breach_state_after is None:
-        needed = ("reasons_2d", "reasons_3d", *NUMBERS)
-        missing = [key for key in needed if getattr(row, key) is None]
-        if missing:
-            raise VerdictFileError(
-                f"{path}:{number}: row {row.row!r} lacks {', '.join(missing)}",
-                cause="only a breach row, which has breach_state_after, may leave them out",
-                remedy=REMEDY,
-            )
+    for problem in _problems(row):
+        raise VerdictFileError(f"{path}:{number}: row {row.row[:80]!r} {problem}", remedy=REMEDY)
     return row
+
+
+def _problems(row: FieldRow) -> Iterator[str]:
+    """What contradicts itself in a row; a file of the field is believed in no other way."""
+    numbers = {key: getattr(row, key) for key in NUMBERS}
+    if not row.case or not row.row.isprintable():
+        yield "has no usable name"
+    if not row.q_lens or min(row.q_lens) < 0:
+        yield f"has query lengths {row.q_lens}"
+    named = _lengths_in(row.case)
+    if named is not None and list(named) != row.q_lens:
+        yield f"holds query lengths {row.q_lens}"
+    if any(value is not None and value < 0 for value in numbers.values()):
+        yield "has a negative distance"
+    if (
+        isinstance(row.checks, dict)
+        and row.ok
+        and (failed := [k for k, v in row.checks.items() if v is False])
+    ):
+        yield f"calls itself ok although {', '.join(failed)} is false"
+    if row.breach_state_after is not None:
+        count = row.breach_state_after.get("count")
+        if type(count) is not int or (row.ok and count < 1):
+            yield f"has a breach state with count {count!r}"
+        if given := [key for key, number in numbers.items() if number is not None]:
+            yield f"is a breach row and gives {', '.join(given)}"
+    elif lacking := [k for k in ("reasons_2d", "reasons_3d", *NUMBERS) if getattr(row, k) is None]:
+        yield f"lacks {', '.join(lacking)}; only a row with breach_state_after may"
 
 
 def head_of(verdicts: FieldVerdicts, lane: str, started: str) -> RunHead:
@@ -189,43 +227,49 @@ def records_of(verdicts: FieldVerdicts) -> list[Record]:
     return records
 
 
-def field_lines(head: RunHead, records: Iterable[Record]) -> bytes:
-    """Our records as a verdict file of the field: cases that have a reason, in the order of the records."""
+def field_lines(head: RunHead, records: Iterable[Record], ok_cases: Container[str]) -> bytes:
+    """Our records as a verdict file of the field: every case that has query lengths in its name.
+
+    Args:
+        head: whose records they are.
+        records: of one run of the oracle.
+        ok_cases: the cases that the gate found right; every other row says that it is not.
+    """
     by_case: dict[str, dict[str, Any]] = {}
     for record in records:
-        by_case.setdefault(record.case, {})[record.metric] = record.value
+        if not record.control and QUERY_LENGTHS.search(record.case):
+            by_case.setdefault(record.case, {})[record.metric] = record.value
     first = {
         "provenance": head.provenance | {"arm": head.subject.arm, "series_hash": head.subject.series_hash},
         "declared": {"conditions": head.conditions},
-        "capacity": DECLARED_CAPACITY,
+        "capacity": next((m["first_declared"] for m in by_case.values() if "first_declared" in m), None),
         "seq_threshold_3D": DECLARED_THRESHOLD,
     }
-    rows = [_field_row(case, metrics) for case, metrics in by_case.items() if _is_published(case, metrics)]
+    rows = [_field_row(case, metrics, case in ok_cases) for case, metrics in by_case.items()]
     return b"".join(msgspec.json.encode(line) + b"\n" for line in (first, *rows))
 
 
-def _is_published(case: str, metrics: dict[str, Any]) -> bool:
-    return case.startswith("breach-") or all(ours in metrics for ours in NUMBERS.values())
-
-
-def _field_row(case: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    numbers = {key: metrics.get(ours) for key, ours in NUMBERS.items()}
+def _field_row(case: str, metrics: dict[str, Any], ok: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "row": case,
-        "q_lens": [int(part) for part in case[case.index("[") + 1 : -1].split(",")],
+        "q_lens": list(_lengths_in(case) or ()),
         "reasons_2d": metrics.get("reasons_flag0"),
         "reasons_3d": metrics.get("reasons_flag1"),
-        **numbers,
         "checks": {name: value for name, value in metrics.items() if isinstance(value, bool)},
+        "ok": ok,
     }
-    state = {name: metrics[name] for name in STATE if name in metrics}
-    if state:
-        row |= {"breach_state_after": state}
-    wanted = (
-        metrics.get("finite_flag1"),
-        *((numbers["max_abs_diff_2d_vs_3d"] is not None,) if not state else ()),
-    )
-    return row | {"ok": all(value is True for value in wanted)}
+    if "count_after_second" not in metrics:
+        return row | {key: metrics.get(ours) for key, ours in NUMBERS.items()}
+    state = {"count": metrics["count_after_second"], "degraded": metrics.get("degraded")}
+    first = {"tokens": metrics.get("first_tokens"), "declared": metrics.get("first_declared")}
+    # The sticky flag is part of the state; as a check it would read as a failure of the healthy rows.
+    row["checks"].pop("degraded", None)
+    return row | {"breach_state_after": state | {"first": first}}
+
+
+def _lengths_in(case: str) -> tuple[int, ...] | None:
+    match = QUERY_LENGTHS.search(case)
+    return tuple(int(part) for part in match[1].split(",")) if match else None
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - whatever a file of the field holds

@@ -10,6 +10,7 @@ import pytest
 
 from ci import cli
 from ci.commands import import_verdicts
+from ci.results.field_verdicts import PUBLISHED
 from ci.results.jsonl import read_results
 
 HEAD: dict[str, Any] = {"provenance": {}, "declared": "x", "capacity": 32, "seq_threshold_3D": 32}
@@ -27,22 +28,47 @@ ROW: dict[str, Any] = {
 }
 
 
+def published() -> list[dict[str, Any]]:
+    """A row for every case of the check."""
+    rows = []
+    for name in PUBLISHED:
+        row = ROW | {"row": name, "q_lens": json.loads(name[name.index("[") :])}
+        if name.startswith("breach"):
+            row = {key: row[key] for key in ("row", "q_lens", "checks", "ok", "reasons_3d")}
+            row |= {"breach_state_after": {"count": 2}}
+        rows.append(row)
+    return rows
+
+
+BAD = published()
+BAD[3] = BAD[3] | {"ok": False}
+
+
 @pytest.mark.parametrize(
-    ("row", "code", "word"),
-    [(ROW, 0, "pass"), (ROW | {"ok": False}, 1, "regressed"), ({"row": "x"}, 2, "no")],
+    ("rows", "code", "word"),
+    [
+        (published(), 0, "pass"),
+        (BAD, 1, "regressed"),
+        (published()[:-1], 2, "missing"),
+        ([{"row": "x"}], 2, "no"),
+    ],
 )
 def test_exit_code_and_last_line_agree(
-    row: dict[str, Any], code: int, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rows: list[dict[str, Any]],
+    code: int,
+    word: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Good rows pass, a row the file calls bad regresses, a damaged file is no verdict and writes nothing."""
+    """All rows good pass, one the file calls bad regresses, a lost or damaged row is no verdict."""
     source, target = tmp_path / "v.jsonl", tmp_path / "to" / "oracle.jsonl"
-    source.write_text("\n".join(map(json.dumps, (HEAD, row))) + "\n")
+    source.write_text("\n".join(map(json.dumps, (HEAD, *rows))) + "\n")
     line = ["import-verdicts", str(source), "--lane", "rtx4090", "--to", str(target)]
     assert cli.main(line, [import_verdicts]) == code
     last = "".join(capsys.readouterr()).strip().splitlines()[-1]
     assert last.startswith(f"verdict: {word}")
     assert f"(exit {code})" in last
-    assert target.exists() == (code != 2)
+    assert target.exists() == (word != "no")
     if code == 0:
         assert read_results(target).head.lane == "rtx4090"
 
@@ -50,3 +76,12 @@ def test_exit_code_and_last_line_agree(
 def test_a_lane_is_a_plain_name(tmp_path: Path) -> None:
     """It becomes a folder name."""
     assert cli.main(["import-verdicts", str(tmp_path / "v"), "--lane", "../x"], [import_verdicts]) == 2
+
+
+def test_a_target_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """Exit 2 and a remedy, no traceback."""
+    source = tmp_path / "v.jsonl"
+    source.write_text("\n".join(map(json.dumps, (HEAD, *published()))) + "\n")
+    (tmp_path / "file").write_text("")
+    line = ["import-verdicts", str(source), "--lane", "rtx4090", "--to", str(tmp_path / "file" / "x" / "y")]
+    assert cli.main(line, [import_verdicts]) == 2

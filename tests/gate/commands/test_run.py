@@ -131,3 +131,46 @@ def test_the_head_of_a_run_tells_the_arm(started: list[SuiteJob]) -> None:
     assert started[0].subject.series_hash == MANIFEST.series_hash
     assert started[0].provenance == provenance(MANIFEST)
     assert started[0].workers == 1
+
+
+@pytest.mark.parametrize("extra", [["--arm", "mq3d"], ["--series", "x"]])
+def test_an_installed_tree_and_an_arm_exclude_each_other(
+    extra: list[str], started: list[SuiteJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable left in a shell never decides which of two is judged."""
+    monkeypatch.setattr(run, "installed_arm", lambda: Arm("installed", Path("/x"), MANIFEST))
+    assert cli.main(["run", "property", "--lane", "cpu", *extra], [run]) == 2
+    assert started == []
+
+
+def test_an_installed_tree_is_announced(
+    started: list[SuiteJob], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Alone it is judged, and that is said first."""
+    monkeypatch.setattr(run, "installed_arm", lambda: Arm("installed", Path("/x"), MANIFEST))
+    cli.main(["run", "property", "--lane", "cpu"], [run])
+    assert [job.subject.arm for job in started] == ["installed"]
+    assert capsys.readouterr().out.startswith("note: VLLM_ROOT is set: /x is judged")
+
+
+def test_a_place_for_rows_is_checked_before_the_run(
+    started: list[SuiteJob], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A path that cannot be written stops at once; an older file does not outlive a run without records."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ORACLE_OUT", str(tmp_path / "file" / "rows.jsonl"))
+    assert cli.main(["run", "oracle", "--lane", "cpu"], [run]) == 2
+    assert started == []
+    old = tmp_path / "rows.jsonl"
+    old.write_text("of another run")
+    monkeypatch.setenv("ORACLE_OUT", str(old))
+    cli.main(["run", "oracle", "--lane", "cpu"], [run])
+    assert not old.exists()
+
+
+def test_a_suite_of_gpu_lanes_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU it is not regressed: it is not planned here."""
+    monkeypatch.setattr(run, "detect_lane", lambda: "cpu")
+    plan = Plan(Path("plan.toml"), {("h200", "kernelbench"): METRIC, ("cpu", "property"): METRIC})
+    with pytest.raises(UsageError, match="kernelbench is not planned on cpu"):
+        choose_lanes(["kernelbench"], None, plan)

@@ -69,6 +69,13 @@ def test_rows_become_records_under_our_names(tmp_path: Path) -> None:
     }
 
 
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    """Some editors leave one."""
+    path = write(tmp_path, HEAD, ROW)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(read_field_verdicts(path).rows) == 1
+
+
 def test_the_head_keeps_where_it_came_from(tmp_path: Path) -> None:
     """Provenance of the file, its own hash, and keys that this reader does not know."""
     verdicts = read_field_verdicts(write(tmp_path, HEAD, ROW))
@@ -81,14 +88,21 @@ def test_the_head_keeps_where_it_came_from(tmp_path: Path) -> None:
 
 
 def test_our_records_go_out_as_a_file_that_reads_back(tmp_path: Path) -> None:
-    """What was imported and exported again has the same numbers; a case without them stays out."""
+    """The same numbers come back; a row is ok where the gate said so, and no case is left out."""
     verdicts = read_field_verdicts(write(tmp_path, HEAD, ROW))
-    records = [*records_of(verdicts), Record("units-[16,1]", "finite_flag1", True, "bool")]
-    records.append(Record("cache-write", "value_steps", 0.5, "steps"))
+    state = {"count_after_second": 2, "degraded": True, "first_tokens": 48, "first_declared": 32}
+    records = [*records_of(verdicts), Record("cache-write", "value_steps", 0.5, "steps")]
+    records += [Record("breach-[16,16,16]", metric, value, "1") for metric, value in state.items()]
     head = head_of(verdicts, "h200", "2026-01-01T00:00:00Z")
-    (tmp_path / "out.jsonl").write_bytes(field_lines(head, records))
+    (tmp_path / "out.jsonl").write_bytes(field_lines(head, records, {"breach-[16,16,16]"}))
     again = read_field_verdicts(tmp_path / "out.jsonl")
-    assert [(row.case, row.q_lens, row.ok) for row in again.rows] == [("units-[16,1]", [16, 1], True)]
+    assert [(row.case, row.q_lens, row.ok) for row in again.rows] == [
+        ("units-[16,1]", [16, 1], False),
+        ("breach-[16,16,16]", [16, 16, 16], True),
+    ]
+    assert again.head.capacity == 32
+    assert again.rows[1].breach_state_after is not None
+    assert again.rows[1].breach_state_after["count"] == 2
     assert again.rows[0].max_abs_diff_2d_vs_3d == ROW["max_abs_diff_2d_vs_3d"]
     assert again.rows[0].ref_max_abs_3d == ROW["ref_max_abs_3d"]
 
@@ -103,7 +117,16 @@ def test_our_records_go_out_as_a_file_that_reads_back(tmp_path: Path) -> None:
         ((HEAD, json.dumps(ROW)[:-1] + ', "ok": false}'), "\n", r":2: key 'ok' is given twice"),
         ((HEAD, ROW | {"q_lens": "16"}), "\n", r":2: .*array"),
         (({k: v for k, v in HEAD.items() if k != "capacity"}, ROW), "\n", r":1: .*capacity"),
-        ((HEAD, ROW, ROW), "\n", r"'units-\[16,1\]' is there twice"),
+        ((HEAD, ROW, ROW), "\n", r":3: case 'units-\[16,1\]' stands on line 2 too"),
+        ((HEAD, ROW | {"checks": {"finite": False}}), "\n", r":2: .*ok although finite is false"),
+        ((HEAD, ROW | {"breach_state_after": {}}), "\n", r":2: .*breach state with count None"),
+        ((HEAD, BREACH | {"out_max_abs": 1.0}), "\n", r":2: .*breach row and gives out_max_abs"),
+        ((HEAD, BREACH | {"breach_state_after": {"count": 0}}), "\n", r":2: .*count 0"),
+        ((HEAD, ROW | {"ref_max_abs_3d": -0.1}), "\n", r":2: .*negative distance"),
+        ((HEAD, ROW | {"q_lens": [16, 2]}), "\n", r":2: .*query lengths \[16, 2\]"),
+        ((HEAD, ROW | {"q_lens": []}), "\n", r":2: .*query lengths \[\]"),
+        ((HEAD, ROW | {"row": "row4-\x1b[16,1]"}), "\n", r":2: .*no usable name"),
+        ((HEAD | {"capacity": 1 << 63}, ROW), "\n", r":1: capacity"),
         ((HEAD,), "\n", r":1: a head and no case"),
         (("",), "", r"the file is empty"),
         ((HEAD, "[1]"), "\n", r":2: no JSON object"),
