@@ -9,7 +9,7 @@ import torch
 from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
 from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
-from reference import attention, end_to_end
+from reference import WriteError, attention, end_to_end, write_error
 
 
 @dataclass
@@ -45,6 +45,20 @@ def make_bench(geometry: Geometry, batch: Batch = SHARED_BATCH, seed: int = 1) -
     key, value = normal(shape, seed, geometry.dtype), normal(shape, seed + 1, geometry.dtype)
     layer.write(batch, key, value)
     return Bench(geometry, batch, layer, key, value)
+
+
+def worst_write_error(bench: Bench) -> WriteError:
+    """The largest errors of the cached bytes over all sequences of the bench."""
+    lengths = bench.written.seq_lens
+    parts = zip(bench.key.split(lengths), bench.value.split(lengths), strict=True)
+    errors = [
+        write_error(key, value, bench.layer, row, lengths[row]) for row, (key, value) in enumerate(parts)
+    ]
+    return WriteError(
+        max(error.scale_relative for error in errors),
+        max(error.zero_point for error in errors),
+        max(error.steps for error in errors),
+    )
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from armlib.attention import FLAG, Batch, Layer, common_metadata, environment, scratch_of
 
 
+@dataclass(frozen=True)
+class Replay:
+    """What a replayed graph did."""
+
+    output: torch.Tensor
+    """[tokens, heads, head size]."""
+    scratch_written: bool
+
+
 def captured_leg(
     layer: Layer, builder: Any, batch: Batch, query: torch.Tensor, fresh: torch.Tensor
-) -> torch.Tensor:
-    """Capture the layer's call with `query`, replay it with `fresh`: [tokens, heads, head size].
+) -> Replay:
+    """Capture the layer's call with `query`, replay it with `fresh` in the same buffers.
 
-    The scratch is filled with NaN between capture and replay, so that nothing can be left over.
+    Scratch and output are filled with NaN between capture and replay, so that nothing can be left over.
     """
     metadata = builder.build(0, common_metadata(layer, batch))
     static, output = query.clone(), torch.empty_like(query)
@@ -35,4 +45,5 @@ def captured_leg(
     static.copy_(fresh)
     graph.replay()
     torch.cuda.synchronize()
-    return output.clone()
+    written = any(not bool(buffer.isnan().all()) for buffer in scratch_of(metadata))
+    return Replay(output.clone(), written)

@@ -18,6 +18,11 @@ REAL = Geometry(heads_q=24, heads_kv=4, head_size=256, dtype=torch.float16)
 NARROW = Geometry(heads_q=6, heads_kv=1, head_size=256, dtype=torch.float16)
 """A quarter of the real heads, for batches that the interpreter could not finish in time."""
 
+CPU_LAUNCHER_LIMIT = 2**-7 + 1e-3
+"""On the interpreter products are fp32: what is left is half a unit of an fp16 output between 16 and 32."""
+CPU_END_TO_END_LIMIT = 2e-3
+"""That error through the inverse transform, which averages it over dimensions, and the output's rounding."""
+
 ELIGIBLE = "NONE(3d eligible)"
 FLAG_OFF = "mq_but_flag_off"
 POLICY = "max_query_len_policy>16"

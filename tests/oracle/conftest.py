@@ -32,6 +32,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in out]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what a green oracle does not cover."""
+    terminalreporter.write_line(
+        "oracle scope: the reference reads the bytes that the arm cached: it bounds attention and dispatch; "
+        "the cache write is bounded by the case cache-write alone"
+    )
+
+
 @pytest.fixture(scope="session")
 def benches() -> dict[Geometry, Bench]:
     """One written cache per geometry, filled on demand."""

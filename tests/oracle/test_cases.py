@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from armlib.attention import Geometry
 from armlib.production import owner_of
-from bench import Bench, errors_of, make_bench, run_case
-from cases import CASES, Case, short_cases
+from bench import Bench, errors_of, make_bench, run_case, worst_write_error
+from cases import CASES, CPU_END_TO_END_LIMIT, CPU_LAUNCHER_LIMIT, DEVICE, Case, short_cases
 from conftest import cached
-from reference import write_error
 from verdict import measure_leg, path_of
 
 
@@ -32,6 +31,9 @@ def test_case(case: Case, benches: dict[Geometry, Bench], measure: Any, reached:
         measure(case.name, f"launcher_ref_flag{flag}", error.launcher, unit="abs")
         measure(case.name, f"end_to_end_ref_flag{flag}", error.end_to_end, unit="abs")
 
+    if DEVICE == "cpu":
+        assert max(error.launcher for error in errors) <= CPU_LAUNCHER_LIMIT
+        assert max(error.end_to_end for error in errors) <= CPU_END_TO_END_LIMIT
     assert tuple(leg.reasons[0] for leg in legs) == case.reasons
     assert tuple(path_of(leg) for leg in legs) == case.paths
     assert all(bool(leg.output.isfinite().all()) for leg in legs)
@@ -44,12 +46,7 @@ def test_cache_write(narrow: Bench, measure: Any) -> None:
 
     The reference reads these bytes, so it bounds attention and dispatch; this bounds the write.
     """
-    lengths = narrow.written.seq_lens
-    worst = [0.0, 0.0, 0.0]
-    parts = zip(narrow.key.split(lengths), narrow.value.split(lengths), strict=True)
-    for row, (key, value) in enumerate(parts):
-        error = write_error(key, value, narrow.layer, row, lengths[row])
-        found = (error.scale_relative, error.zero_point, error.steps)
-        worst = [max(pair) for pair in zip(worst, found, strict=True)]
-    for metric, value in zip(("scale_relative", "zero_point_steps", "value_steps"), worst, strict=True):
-        measure("cache-write", metric, value, unit="1" if metric == "scale_relative" else "steps")
+    error = worst_write_error(narrow)
+    measure("cache-write", "scale_relative", error.scale_relative, unit="1")
+    measure("cache-write", "zero_point_steps", error.zero_point, unit="steps")
+    measure("cache-write", "value_steps", error.steps, unit="steps")

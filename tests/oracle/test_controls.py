@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from armlib.attention import Batch, run_leg
 from armlib.builder import make_builder
-from bench import Bench, errors_of
+from bench import Bench, Errors, errors_of, worst_write_error
 from cases import CAPACITY, CASES, DEVICE, HISTORY, config_for
 from child import run_child
 from verdict import unusable
@@ -64,11 +65,16 @@ class DroppedSegment:
 
 def reference_error(bench: Bench) -> float:
     """Launcher error of one small flag-1 leg."""
+    return small_leg_errors(bench).launcher
+
+
+def small_leg_errors(bench: Bench) -> Errors:
+    """Both errors of one small flag-1 leg."""
     builder = make_builder(config_for(bench.geometry), DEVICE)
     query = bench.query(SMALL_BATCH, seed=11)
     leg = run_leg(bench.narrowed(SMALL_BATCH), builder, SMALL_BATCH, query, flag=True)
     assert leg.scratch_written, "the damaged leg must be a 3D one"
-    return errors_of(leg, bench, SMALL_BATCH, query).launcher
+    return errors_of(leg, bench, SMALL_BATCH, query)
 
 
 @pytest.mark.cpu_only
@@ -91,6 +97,38 @@ def test_dropped_segment(narrow: Bench, measure: Any, bound: Any) -> None:
         "control-dropped-segment", red=error > limit, metric="launcher_ref", value=error, unit="abs"
     )
     assert error > limit
+
+
+def test_wrong_inverse_transform(narrow: Bench, measure: Any, bound: Any) -> None:
+    """Without the signs on the way back the launcher is still right and the end-to-end bound is exceeded."""
+    original = kernels.single_rht
+
+    def without_signs(x: torch.Tensor, inverse: bool = False) -> torch.Tensor:
+        return kernels.fast_hadamard_transform(x) if inverse else original(x)
+
+    with kernel_global("single_rht", without_signs):
+        errors = small_leg_errors(narrow)
+    red = errors.end_to_end > bound("oracle", "hist-[9]", "end_to_end_ref_flag1")
+    measure.control(
+        "control-wrong-inverse", red=red, metric="end_to_end_ref", value=errors.end_to_end, unit="abs"
+    )
+    assert red
+    assert errors.launcher <= bound("oracle", "hist-[9]", "launcher_ref_flag1")
+
+
+def test_damaged_cache_bytes(narrow: Bench, measure: Any, bound: Any) -> None:
+    """One nibble that moved by two steps in one slot exceeds the bound of the write check."""
+    limit = bound("oracle", "cache-write", "value_steps")
+    cache = narrow.layer.kv_cache
+    damaged = replace(narrow, layer=replace(narrow.layer, kv_cache=cache.clone()))
+    byte = damaged.layer.kv_cache[0, 0, 0, 0]
+    byte.copy_(byte ^ 2)  # two steps, up or down, of the even dimension
+    steps = worst_write_error(damaged).steps
+    assert worst_write_error(narrow).steps <= limit
+    measure.control(
+        "control-damaged-cache", red=steps > limit, metric="value_steps", value=steps, unit="steps"
+    )
+    assert steps > limit
 
 
 def test_skipped_launcher(narrow: Bench, measure: Any) -> None:

@@ -32,6 +32,10 @@ def test_interleaved_builders(narrow: Bench, measure: Any, reached: Any) -> None
     measure("interleaved-builders", "shared", shared, unit="bool")
     measure("interleaved-builders", "equal", equal, unit="bool")
     measure("interleaved-builders", "paths", " ".join(path_of(result) for _, result in turns), unit="name")
+    # The comparison is able to fail: another query gives another output.
+    other = narrow.query(batches[0], seed=30)
+    differs = run_leg(narrow.narrowed(batches[0]), builders[0], batches[0], other, flag=True).output
+    measure.control("control-other-query", red=not bool((differs == alone[0]).all()))
     assert equal
 
 
