@@ -25,7 +25,7 @@ nox.options.sessions = ["gate"]
 PYTHONS = ((3, 11), (3, 14))
 """The oldest and the newest Python for which both the locks and the pinned vLLM have wheels."""
 STACK_LOCKS = ("stack.txt", "torch.txt")
-LOCKS = ("gate", "stack", "lint", "nox")
+LOCKS = ("gate", "stack", "lint", "rehearse", "nox")
 """In this order: the later ones take the versions of the first."""
 PARTIAL_LOCKS = ("engine",)
 """Packages without what they need in turn: a bundle's host has the rest."""
@@ -182,6 +182,13 @@ def propose(session: nox.Session) -> None:
     """Open a pull request with the accepted baselines."""
     install_locked(session, "gate.txt")
     session.run("python", "-m", "ci", "propose", *session.posargs)
+
+
+@nox.session(default=False)
+def rehearse(session: nox.Session) -> None:
+    """Run the workflows on this machine for five events, with stand-ins for GitHub."""
+    install_locked(session, "gate.txt", "rehearse.txt")
+    session.run("python", "-m", "ci", "rehearse", *session.posargs)
 
 
 @nox.session(default=False)

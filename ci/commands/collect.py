@@ -169,12 +169,14 @@ def compare(into: Path, lanes: Sequence[str]) -> tuple[dict[str, ExitCode], str]
 
 
 def compose(body: str, states: Sequence[LaneState], refused: Sequence[str]) -> str:
-    """The comment: its marker first, then the lanes, then the verdict."""
+    """The comment: its marker first, then how the commit stands lane by lane, then the results that came."""
     icons = {Standing.SUCCESS: "\u2705", Standing.PENDING: "\u23f3", Standing.FAILURE: "\u274c"}
-    lines = ["| lane | |", "|---|---|"]
+    standing, line = overall(states)
+    lines = [f"### {icons[standing]} {standing.value}: {prose(line)}", "", "| lane | |", "|---|---|"]
     lines += [f"| {prose(state.lane)} | {icons[state.standing]} {prose(state.text)} |" for state in states]
     lines += ["", *(f"- refused: {prose(text[:300])}" for text in refused[:MAX_REFUSED])]
-    return f"{MARKER}\n" + "\n".join(lines).rstrip() + "\n\n" + body.removeprefix(f"{MARKER}\n")
+    results = body.removeprefix(f"{MARKER}\n").replace("### ", "#### Results that came: ", 1)
+    return f"{MARKER}\n" + "\n".join(lines).rstrip() + "\n\n" + results
 
 
 def run_link(github: GitHub) -> str:

@@ -102,7 +102,7 @@ def test_a_comment_begins_with_its_marker_once(github: Any, tmp_path: Path) -> N
     """A later run finds it, and a marker that a person wrote is not taken for ours."""
     github(None)
     page = (tmp_path / "report" / "comment.md").read_text()
-    assert page.startswith(f"{MARKER}\n")
+    assert page.startswith(f"{MARKER}\n### \u274c failure: cpu: missing")
     assert page.count(MARKER) == 1
 
 

@@ -1,0 +1,61 @@
+"""Stands for ``gh api`` in a rehearsal: the few calls that `ci.lanes.github` makes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ci.rehearsal.world import HEAD, NUMBER, REPOSITORY, RUN_IDS, World
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer one call."""
+    world = World.here()
+    words = list(arguments[1:])
+    if words[0] == "--method":
+        path = words[2].removeprefix(f"repos/{REPOSITORY}/")
+        world.send(words[1], path, json.loads(sys.stdin.read()))
+        print("{}")
+        return 0
+    path = words[0].removeprefix(f"repos/{REPOSITORY}/").partition("?")[0]
+    if path.endswith("/zip"):
+        sys.stdout.buffer.write(uploads(world)[int(path.split("/")[2])][1].read_bytes())
+        return 0
+    print(json.dumps(answer(world, path)))
+    return 0
+
+
+def uploads(world: World) -> dict[int, tuple[str, Path]]:
+    """Every upload by a number of its own, with its workflow."""
+    files = sorted(world.uploads.glob("*/*.zip"))
+    return {number: (file.parent.name, file) for number, file in enumerate(files, start=1)}
+
+
+def answer(world: World, path: str) -> Any:  # noqa: ANN401 - JSON
+    """What GitHub would say."""
+    if path == "actions/runs":
+        return {"workflow_runs": world.read("runs.json")}
+    if path.startswith("actions/runs/"):
+        workflow = {number: name for name, number in RUN_IDS.items()}[int(path.split("/")[2])]
+        found = [
+            {"id": number, "name": file.stem, "size_in_bytes": file.stat().st_size, "expired": False}
+            for number, (owner, file) in uploads(world).items()
+            if owner == workflow
+        ]
+        return {"artifacts": found}
+    if path == f"commits/{HEAD}/pulls":
+        return [world.read("pull.json")]
+    if path == f"pulls/{NUMBER}/files":
+        return [{"filename": "patches/series"}]
+    if path == f"issues/{NUMBER}/comments":
+        return [
+            {"id": 1, "body": one["body"], "user": {"type": "Bot"}} for one in world.sent(".*comments.*")
+        ][-1:]
+    raise SystemExit(f"gh stand-in: unexpected call: {path}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
