@@ -92,6 +92,12 @@ class _HunkReader:
                 self.patch, "only context, nothing is changed", file=self.path, hunk=self.number,
                 line=self.start + 1,
             )  # fmt: skip
+        sides = [[line[1:] for line in self.body if line[:1] != other] for other in (b"+", b"-")]
+        if sides[0] == sides[1]:
+            raise EmptyPatchError(
+                self.patch, "both sides are the same, nothing is changed", file=self.path, hunk=self.number,
+                line=self.start + 1, remedy="take the hunk out of the patch, or diff it again",
+            )  # fmt: skip
         for side in (b"+", b"-"):
             lines = [line for line in self.body if line[:1] != side]
             if any(not line.endswith(b"\n") for line in lines[:-1]):

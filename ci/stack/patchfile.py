@@ -86,6 +86,12 @@ class _Parser:
                 name, "the patch is UTF-16", cause="a shell's redirection re-encoded it",
                 remedy="write it with: git diff --no-color --output=FILE",
             )  # fmt: skip
+        if b"\0" in data:
+            raise CorruptPatchError(
+                name, "a NUL byte", line=data.partition(b"\0")[0].count(b"\n") + 1,
+                cause="no text has one: the file was damaged, or padded by a tool",
+                remedy="write it with: git diff --no-color --output=FILE",
+            )  # fmt: skip
         parts = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         self.lines = [part + b"\n" for part in parts[:-1]] + [part for part in parts[-1:] if part]
         self.name = name

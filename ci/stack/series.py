@@ -11,7 +11,7 @@ ends and a missing newline at its end carry no meaning and are accepted)::
   slash, no backslash, no leading ``-`` and no `` #``.
 * ``-pN`` says how many leading folders of each path to drop; without it, 1.
 * Every name stands once, every named file exists, and every ``*.patch`` and
-  ``*.diff`` of the folder is named.  Anything else is an error, before any
+  ``*.diff`` of the folder (in capitals or not) is named.  Anything else is an error, before any
   patch is looked at.
 
 A folder without a ``series`` file is read as the sorted names of its
@@ -94,7 +94,7 @@ def list_entries(folder: Path) -> tuple[tuple[Entry, ...], str | None]:
             f"{folder}: no such folder of patches",
             remedy=f"name one with --series DIR or {SERIES_VARIABLE}",
         )
-    present = sorted(item.name for item in folder.iterdir() if item.name.endswith(SUFFIXES))
+    present = sorted(item.name for item in folder.iterdir() if item.name.lower().endswith(SUFFIXES))
     if not (folder / SERIES_FILE).exists():
         if not present:
             raise EmptySeriesError(f"{folder}: no patches", remedy="put *.patch files there")

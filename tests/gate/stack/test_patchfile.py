@@ -89,6 +89,12 @@ def test_kinds_of_change(data: bytes, kind: tuple[ChangeKind, str | None, str | 
         (HEAD, EmptyPatchError, "vllm/m.py: no hunk follows"),
         (GIT + b"index 1..2 100644\n", EmptyPatchError, "vllm/m.py: named, but nothing is changed"),
         (HEAD + b"@@ -5,2 +5,2 @@\n line 5\n line 6\n", EmptyPatchError, "hunk 1: only context"),
+        (
+            HEAD + b"@@ -5,2 +5,2 @@\n line 5\n-line 6\n+line 6\n",
+            EmptyPatchError,
+            "hunk 1: both sides are",
+        ),
+        (HEAD + HUNK + b"\0", CorruptPatchError, "p:8: a NUL byte"),
         ((HEAD + HUNK).decode().encode("utf-16"), EncodingError, "UTF-16"),
         ((HEAD + HUNK).replace(b"\n", b"\r\n"), LineEndingsError, "line endings"),
         (HEAD + HUNK.replace(b"@@\n", b"@@\r\n"), LineEndingsError, "line endings"),

@@ -86,6 +86,13 @@ def test_an_unlisted_patch_is_an_error_before_any_patch_is_read(make_series: Cal
         read_series(folder)
 
 
+def test_an_unlisted_patch_in_capitals_is_one_too(make_series: Callable[..., Path]) -> None:
+    """A file system that ignores case, or a person, may write the suffix otherwise."""
+    folder = make_series({"a.patch": PATCH, "B.PATCH": PATCH, "c.Diff": PATCH}, "a.patch\n")
+    with pytest.raises(UnlistedPatchError, match=r"not listed in series: B\.PATCH, c\.Diff"):
+        read_series(folder)
+
+
 def test_a_missing_patch_names_file_and_line(make_series: Callable[..., Path]) -> None:
     """A listed file that is not there is an error that gives the line."""
     folder = make_series({"a.patch": PATCH}, "a.patch\n\ngone.patch\n")
