@@ -14,6 +14,7 @@ from ci.stack.errors import (
     NoContextError,
     PatchError,
     UnchangedFileError,
+    UnplacedPatchError,
 )
 from ci.stack.patchmodel import ChangeKind, FileChange, Hunk, Patch
 from ci.stack.place import Placement, Tie, anchored, choose, matches, split_lines
@@ -59,6 +60,8 @@ def apply_patch(patch: Patch, tree: Tree, package: str = PACKAGE) -> Applied:
     """
     base = path_base(patch, package)
     over = Overlay(tree)
+    if base and all(_creates(change, base, over) for change in patch.changes):
+        _refuse_unplaced(patch, base, tree)
     placements: list[Placement] = []
     for change in patch.changes:
         placements += _apply_change(patch, change, base, over)
@@ -94,8 +97,25 @@ def path_base(patch: Patch, package: str = PACKAGE) -> str:
     return "" if around else f"{package}/"
 
 
+def _refuse_unplaced(patch: Patch, base: str, tree: Tree) -> None:
+    """Refuse new files in a folder that the package lacks, where no other file shows what they belong to."""
+    folders = {path[len(base) :].partition("/")[0] for path in tree.paths() if path.count("/") > 1}
+    for change in patch.changes:
+        top, slash, _ = change.path.partition("/")
+        if not slash or top not in folders:
+            raise UnplacedPatchError(
+                patch.name,
+                "nothing shows whether this new file belongs into the package or around it",
+                file=change.path,
+                line=change.line,
+                cause=f"the patch only creates files, and {base} has no folder of that name; of the tree "
+                f"around it the wheel has {base} alone (no tests/, csrc/, docs/)",
+                remedy=f"name it {base}{change.path} if it belongs there, else take it out of the patch",
+            )
+
+
 def _apply_change(patch: Patch, change: FileChange, base: str, over: Overlay) -> list[Placement]:
-    if change.kind is ChangeKind.CREATE or _creates_by_counts(change, base, over):
+    if _creates(change, base, over):
         return _create(patch, change, base, over)
     old_path = base + (change.old_path or "")
     data = over.read(old_path)
@@ -114,6 +134,10 @@ def _apply_change(patch: Patch, change: FileChange, base: str, over: Overlay) ->
         over.write(old_path, None)
     over.write(new_path, b"".join(lines))
     return placements
+
+
+def _creates(change: FileChange, base: str, over: Overlay) -> bool:
+    return change.kind is ChangeKind.CREATE or _creates_by_counts(change, base, over)
 
 
 def _creates_by_counts(change: FileChange, base: str, over: Overlay) -> bool:

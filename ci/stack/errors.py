@@ -151,6 +151,10 @@ class MixedBaseError(PatchError):
     """Some paths are cut against the package folder, others against the tree around it."""
 
 
+class UnplacedPatchError(PatchError):
+    """The patch only creates files, and nothing shows against which folder it is cut."""
+
+
 class NoSuchFileError(PatchError):
     """The file to change is not in this vLLM version."""
 

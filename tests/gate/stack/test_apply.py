@@ -25,6 +25,7 @@ from ci.stack.errors import (
     NotInFlavourError,
     PatchError,
     UnchangedFileError,
+    UnplacedPatchError,
 )
 from ci.stack.patchfile import parse_patch
 from ci.stack.place import Placement
@@ -38,6 +39,11 @@ HUNK = b"@@ -5,3 +5,3 @@\n line 5\n-line 6\n+line SIX\n line 7\n"
 def head(path: str = "vllm/m.py") -> bytes:
     """The two header lines for one file."""
     return f"--- a/{path}\n+++ b/{path}\n".encode()
+
+
+def made(path: str) -> bytes:
+    """The two header lines for a file that is created."""
+    return f"--- /dev/null\n+++ b/{path}\n".encode()
 
 
 def tree(**files: bytes) -> MemoryTree:
@@ -271,6 +277,21 @@ def test_the_base_is_decided_once_per_patch() -> None:
     assert apply(around, tree()) == apply(inside, tree())
     with pytest.raises(MixedBaseError, match=r"vllm/m.py names the vllm folder, tests/t.py does not"):
         apply(around + head("tests/t.py") + HUNK, tree())
+
+
+def test_files_made_in_a_folder_that_the_package_lacks_are_not_put_below_it() -> None:
+    """A patch of new files alone shows by their folders that it is cut against the package, or is refused."""
+    new = b"@@ -0,0 +1 @@\n+new\n"
+    below = MemoryTree({"vllm/m.py": TEXT, "vllm/v1/n.py": TEXT})
+    for path in ("csrc/x.cu", "setup_x.py"):
+        for created in (made(path) + new, head(path) + new):
+            with pytest.raises(UnplacedPatchError, match=f"{path}: nothing shows") as caught:
+                apply_patch(parse_patch("p", created), below)
+            assert f"vllm/{path}" in (caught.value.remedy or "")
+    inside = apply_patch(parse_patch("p", made("v1/x.py") + new), below)
+    assert inside.files == {"vllm/v1/x.py": b"new\n"}
+    beside = apply_patch(parse_patch("p", head("m.py") + HUNK + made("fresh/x.py") + new), below)
+    assert sorted(beside.files) == ["vllm/fresh/x.py", "vllm/m.py"]
 
 
 def test_a_series_is_cumulative_and_all_or_nothing() -> None:
