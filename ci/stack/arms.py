@@ -20,9 +20,9 @@ from ci.errors import GateError
 from ci.results.files import write_atomic
 from ci.stack.apply import Applied, apply_series
 from ci.stack.cache import cache_root as default_cache
-from ci.stack.cache import locked, new_folder
+from ci.stack.cache import locked, new_folder, unwritable
 from ci.stack.errors import CacheError
-from ci.stack.locate import locate_wheel
+from ci.stack.locate import WheelSource, locate_wheel
 from ci.stack.manifest import (
     MANIFEST,
     MANIFEST_SCHEMA,
@@ -89,16 +89,18 @@ def build(
 
     Raises:
         StackError: the first thing that stands in the way; no arm is left half-made.
+
+    A cache that cannot be written serves as long as everything asked for is whole in it.
     """
     started = time.monotonic()
     progress, cache = progress or Silent(), default_cache(cache_root)
     read = series if isinstance(series, Series) else read_series(series_folder(series))
     plans = choose_plans(plan_arms(read), names)
-    with locked(cache, lambda: progress.say("another build holds the cache: waiting for it")):
-        stock = stock_tree(pin, flavour, cache, progress, locate)
+    with locked(cache, lambda: progress.say("another build holds the cache: waiting for it")) as barred:
+        stock = _stock(pin, flavour, cache, progress, _absent(cache, barred) if barred else locate, barred)
         tree = DiskTree(stock.root, frozenset(stock.record.files))
         applied = apply_series(max(plans, key=lambda plan: len(plan.patches)).patches, tree)
-        maker = _Maker(pin, stock, cache, applied)
+        maker = _Maker(pin, stock, cache, applied, barred)
         arms = tuple(maker.make(plan) for plan in plans)
     placements = tuple(placement for patch in applied for placement in patch.placements)
     return Build(read, stock, arms, placements, time.monotonic() - started)
@@ -149,11 +151,40 @@ def arm_folder(plan: ArmPlan, pin: Pin, flavour: Flavour, cache: Path) -> Path:
     return cache / "arms" / f"{pin.key}-{flavour.value}" / f"{plan.name}-{plan.series_hash[:12]}"
 
 
+def _stock(
+    pin: Pin, flavour: Flavour, cache: Path, progress: Progress, locate: Locate, barred: str | None
+) -> StockTree:
+    try:
+        return stock_tree(pin, flavour, cache, progress, locate)
+    except OSError as error:
+        if not barred:
+            raise
+        # A wheel is kept in the cache, and there is no place to unpack it in.
+        raise _tree_lacking(cache, barred) from error
+
+
+def _tree_lacking(cache: Path, why: str) -> CacheError:
+    return unwritable(cache, f"the stock tree is not in it whole, and it cannot be written: {why}")
+
+
+def _absent(cache: Path, why: str) -> Locate:
+    """A search for the wheel that ends before anything slow is begun: nothing could be unpacked."""
+
+    def refuse(*_: object) -> WheelSource:
+        raise _tree_lacking(cache, why)
+
+    return refuse
+
+
 class _Maker:
     """Makes arms out of one stock tree and one applied series."""
 
-    def __init__(self, pin: Pin, stock: StockTree, cache: Path, applied: Sequence[Applied]) -> None:
+    def __init__(
+        self, pin: Pin, stock: StockTree, cache: Path, applied: Sequence[Applied], barred: str | None
+    ) -> None:
         self.pin, self.stock, self.cache, self.applied = pin, stock, cache, applied
+        self.barred = barred
+        """Why the cache cannot be written, if it cannot."""
         self.listed = stock.expected
 
     def make(self, plan: ArmPlan) -> Arm:
@@ -163,16 +194,19 @@ class _Maker:
         manifest = self._manifest(plan, changed)
         root = arm_folder(plan, self.pin, self.stock.flavour, self.cache)
         if self._whole(root, manifest):
-            _renew_manifest(root, manifest)
+            if not self.barred:
+                _renew_manifest(root, manifest)
             return Arm(plan.name, root, manifest, reused=True)
+        if self.barred:
+            raise unwritable(
+                self.cache, f"arm {plan.name} is not in it whole, and it cannot be written: {self.barred}"
+            )
         try:
             with new_folder(root) as folder:
                 self._fill(folder, changed)
                 write_manifest(folder, manifest)
         except OSError as error:
-            raise CacheError(
-                f"{root}: cannot be written: {error.strerror or error}", remedy="check the free space there"
-            ) from error
+            raise unwritable(root, f"cannot be written: {error.strerror or error}") from error
         return Arm(plan.name, root, manifest)
 
     def _manifest(self, plan: ArmPlan, changed: dict[str, bytes | None]) -> ArmManifest:

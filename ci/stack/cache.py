@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from ci.stack.errors import CacheError
 
@@ -34,31 +35,46 @@ def cache_root(given: str | Path | None = None) -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "forkproof"
 
 
+def unwritable(root: Path, why: str) -> CacheError:
+    """The error for a cache that would have to be written and cannot be."""
+    remedy = f"set {CACHE_VARIABLE} to a folder that can be written and has space"
+    return CacheError(f"{root}: {why}", remedy=remedy)
+
+
+def _open_lock(root: Path) -> BinaryIO:
+    root.mkdir(parents=True, exist_ok=True)
+    return (root / "lock").open("a+b")
+
+
 @contextmanager
-def locked(root: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(root: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[str | None]:
     """Hold the cache: one process builds at a time, and a killed one leaves no lock behind.
 
     Args:
         root: the cache folder, made if absent.
         waiting: called once if another process holds the cache.
 
+    Yields:
+        None, or why nothing can be written there; such a cache is not held, and may only be read.
+
     Raises:
-        CacheError: the folder cannot be made or written.
+        CacheError: there is no folder, and none can be made.
     """
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = (root / "lock").open("a+b")
+        lock = _open_lock(root)
     except OSError as error:
-        raise CacheError(
-            f"{root}: cannot be used as cache: {error.strerror}", remedy=f"set {CACHE_VARIABLE} to a folder"
-        ) from error
+        why = error.strerror or str(error)
+        if not root.is_dir():
+            raise unwritable(root, f"cannot be used as cache: {why}") from error
+        yield why
+        return
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             waiting()
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield None
 
 
 @contextmanager

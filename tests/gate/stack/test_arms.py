@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ci.stack import arms
+from ci.stack import arms, cache
 from ci.stack.arms import Build, build
-from ci.stack.errors import ContextMismatchError, StackError, UnlistedPatchError
+from ci.stack.errors import CacheError, ContextMismatchError, StackError, UnlistedPatchError
 from ci.stack.locate import WheelSource
 from ci.stack.manifest import FilePair, Offset, read_manifest
 from ci.stack.record import Flavour
@@ -271,3 +271,39 @@ def test_a_manifest_of_another_schema_is_refused(make: Make, make_series: Callab
         (root / "arm.json").write_text(text)
         with pytest.raises(StackError, match=r"arm\.json"):
             read_manifest(root)
+
+
+def _refuse_writing(*_: object, **__: object) -> None:
+    raise OSError(30, "Read-only file system")
+
+
+def test_a_read_only_cache_is_read(
+    make: Make, make_series: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is whole in a cache that cannot be written is used, whoever reworded a header since."""
+    folder = make_series({"1.patch": ONE, "2.patch": TWO})
+    first = make(folder, ["1"])
+    monkeypatch.setattr(cache, "_open_lock", _refuse_writing)
+    monkeypatch.setattr(cache.tempfile, "mkdtemp", _refuse_writing)
+    monkeypatch.setattr(arms, "write_manifest", _refuse_writing)
+    (folder / "1.patch").write_text(f"a header\n{ONE}")
+    assert [(arm.root, arm.reused) for arm in make(folder, ["1"]).arms] == [(first.arms[0].root, True)]
+
+
+def test_an_arm_that_a_read_only_cache_lacks(
+    make: Make, make_series: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An arm, or the stock tree itself, that would have to be written names the setting that helps."""
+    folder = make_series({"1.patch": ONE, "2.patch": TWO})
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr(cache, "_open_lock", _refuse_writing)
+    with pytest.raises(CacheError, match="cannot be written: Read-only file system") as empty:
+        make(folder)
+    assert "FORKPROOF_CACHE" in (empty.value.remedy or "")
+    assert list((tmp_path / "cache").iterdir()) == []
+    monkeypatch.undo()
+    make(folder, ["1"])
+    monkeypatch.setattr(cache, "_open_lock", _refuse_writing)
+    with pytest.raises(CacheError, match="arm stock is not in it whole") as lacking:
+        make(folder)
+    assert "FORKPROOF_CACHE" in (lacking.value.remedy or "")
