@@ -164,6 +164,8 @@ def print_patches(series: Series, console: Console) -> None:
 
 def offset_lines(placements: Sequence[Placement]) -> list[str]:
     """One line for every hunk that was not on its stated line, after one that counts them."""
+    if not placements:
+        return ["hunks   none to find: no existing file is changed"]
     moved = [placement for placement in placements if placement.offset]
     if not moved:
         return [f"hunks   {len(placements)} found, each on its stated line"]

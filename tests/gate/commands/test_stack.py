@@ -122,6 +122,11 @@ def test_a_series_can_be_named_on_the_command_line(
     assert "name one of: stock, patched" in capsys.readouterr().err
 
 
+def test_whole_files_have_no_hunk_to_find() -> None:
+    """A series that only adds files does not claim that zero hunks were found in their places."""
+    assert offset_lines([]) == ["hunks   none to find: no existing file is changed"]
+
+
 def test_every_offset_is_listed() -> None:
     """Hunks that moved are counted per patch and named one by one."""
     placements = [Placement("a.patch", "m.py", 1, 5, 45), Placement("a.patch", "m.py", 2, 50, 50),
