@@ -10,6 +10,7 @@ from pathlib import Path
 from ci.commands import review
 from ci.errors import ExitCode, UsageError
 from ci.gate.acceptance import Accepted, AcceptError, accept_suite, new_aa_sessions
+from ci.gate.verdict import Verdict, last_line
 from ci.report.words import plain, show_value
 from ci.results.aa import AA_FILE, read_aa, write_aa
 from ci.results.jsonl import write_baseline
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         if changed
         else "nothing changed"
     )
-    review.say(f"accepted: {end}\n")
+    review.say(last_line(Verdict.PASS, f"accepted: {end}", ExitCode.PASS) + "\n")
     return ExitCode.PASS
 
 

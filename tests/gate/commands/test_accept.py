@@ -46,7 +46,7 @@ def test_a_rerun_without_change_is_a_no_op(
     Sample(run="r2", head_run="r2", has_baseline=False).write(tmp_path)
     assert _accept("--why", "rerun") == 0
     assert BASELINE.read_bytes() == before
-    assert capsys.readouterr().out.splitlines()[-1] == "accepted: nothing changed"
+    assert capsys.readouterr().out.splitlines()[-1] == "verdict: pass - accepted: nothing changed (exit 0)"
 
 
 def test_change_is_printed_and_stored(
@@ -59,7 +59,8 @@ def test_change_is_printed_and_stored(
     assert _accept("--suite", "property", "--case", "gr?d", "--why", "grid extended") == 0
     out = capsys.readouterr().out
     assert "changed  grid violations: 0 vectors -> 3 vectors" in out
-    assert out.splitlines()[-1] == "accepted: 1 values changed; review them with: git diff baselines"
+    end = "accepted: 1 values changed; review them with: git diff baselines"
+    assert out.splitlines()[-1] == f"verdict: pass - {end} (exit 0)"
     (changed,) = [one for one in read_baseline(BASELINE).records if one.accepted.by == "Bob"]
     assert (changed.case, changed.value, changed.accepted.why) == ("grid", 3, "grid extended")
     assert len(BASELINE.read_bytes().splitlines()) == 6
