@@ -198,6 +198,8 @@ def _make_anew(run_dir: Path) -> None:
 
 def run_suite(job: SuiteJob) -> int:
     """Run one suite to its end and return pytest's exit status; what it means is not decided here."""
+    if job.workers < 0:
+        raise UsageError(f"{job.workers} workers cannot run a suite", remedy="-n 2, or -n 0 for none")
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     prepare(job, started)
     with tempfile.TemporaryDirectory(prefix="forkproof-") as scratch:

@@ -170,3 +170,12 @@ def test_a_python_without_torch_is_told_what_to_do() -> None:
     assert caught.value.what.endswith("has no torch: a suite cannot run here")
     assert "nox -s build" in str(caught.value)
     check_environment(lambda _: True)
+
+
+def test_workers_below_zero_are_refused_before_anything_is_removed(job: SuiteJob) -> None:
+    """xdist would take a negative number for none; the last run's folder stays as it is."""
+    job.run_dir.mkdir(parents=True)
+    (job.run_dir / "records.jsonl").write_text("old\n")
+    with pytest.raises(UsageError, match="-5 workers"):
+        run.run_suite(replace(job, workers=-5))
+    assert [path.name for path in job.run_dir.iterdir()] == ["records.jsonl"]
