@@ -44,7 +44,6 @@ def test_every_class_of_the_grid(measure: Any, reached: Any, mutation: Rows | No
             capacity = mutation(configuration)
         for name, count in zip(names, class_counts(configuration, capacity, *rows), strict=True):
             totals[name] += count
-    print(f"{totals['classes']:,} classes of accepted batches checked")
     measure("classes", "classes", totals["classes"], unit="classes")
     measure("classes", "violations", totals["plan"], unit="classes")
     for name in MUTATIONS:
