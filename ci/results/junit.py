@@ -18,7 +18,7 @@ from lxml import etree
 
 from ci.results.declared import Declared, read_declared
 from ci.results.files import open_plain, read_limited
-from ci.results.testcase import CHILD_STATES, Element, Identity, State, Text, read_case, read_text
+from ci.results.testcase import CASE_TAGS, CHILD_STATES, Element, Identity, State, Text, read_case, read_text
 from ci.results.xml import Parsed, XmlError, local_name, parse_xml, stream_xml
 
 MAX_FILE_BYTES = 512 << 20
@@ -27,6 +27,7 @@ STREAM_FROM_BYTES = 16 << 20
 MAX_KEPT = 20_000
 """Cases of a streamed file that are more than a plain pass; a file with more of them is red anyway."""
 _SUITES = ("testsuites", "testsuite")
+_KNOWN = {*_SUITES, "testcase", "property", *CASE_TAGS}
 
 
 class NotJUnitError(XmlError):
@@ -130,9 +131,13 @@ def _report(parsed: Parsed[C]) -> JUnitReport:
             f"{doubled} tests are reported more than once; a rerun's last attempt or the worst counts"
         )
     warnings += _count_warnings(cases)
+    damaged = bool(parsed.repairs and parsed.sink.unknown)
+    if damaged:
+        shown = ", ".join(sorted(parsed.sink.unknown)[:3])[:200]
+        warnings.append(f"unknown to every dialect, and perhaps a damaged failure: {shown}")
     return JUnitReport(
         cases,
-        complete=parsed.problem is None and not parsed.sink.overfull,
+        complete=parsed.problem is None and not parsed.sink.overfull and not damaged,
         repairs=parsed.repairs,
         warnings=tuple(warnings),
         plain=len(parsed.sink.plain),
@@ -174,6 +179,8 @@ class _Collector:
     lost: int = 0
     plain: set[int] = field(default_factory=set)
     overfull: bool = False
+    unknown: set[str] = field(default_factory=set)
+    """Tags and states that no dialect has."""
 
     def start(self, tag: str, element: etree._Element) -> None:
         """Enter a suite."""
@@ -182,6 +189,11 @@ class _Collector:
                 f"{self.path}: the root element is <{tag[:40]}>, not a test suite",
                 remedy="pass the file that pytest wrote for --junitxml",
             )
+        if tag not in _KNOWN:
+            self.unknown.add(tag)
+        self.unknown |= {
+            state for name in ("status", "result") if "\ufffd" in (state := element.get(name, ""))
+        }
         if tag in _SUITES:
             name = element.get("name") or ""
             self._names_seen[-1][name] += 1

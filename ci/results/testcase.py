@@ -109,6 +109,8 @@ _ATTRIBUTE_STATES = {
 }
 _RERUNS = ("rerun", "rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _OUTPUTS = ("system-out", "system-err")
+CASE_TAGS = {*CHILD_STATES, *_RERUNS, *_OUTPUTS, "properties"}
+"""What may stand in a case, in any dialect."""
 
 
 def read_case(element: etree._Element, identity: Identity) -> Element:

@@ -318,6 +318,28 @@ def test_any_damage_is_a_declared_error(junk: bytes, at: int) -> None:
         parse_junit(PATH, data[:at] + junk + data[at:])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'<testsuite><testcase name="a"/><testcase name="b"><error\x80 message="x"/></testcase></testsuite>',
+        b'<testsuite><testcase name="a"/><testcase\x80 name="b"><failure/></testcase\x80></testsuite>',
+        b'<testsuite><testcase name="a"/><testcase name="b" status="fail\x80ed"/></testsuite>',
+    ],
+)
+def test_a_repair_never_turns_a_failure_into_an_unknown_word(text: bytes) -> None:
+    """In a mended file, a tag or state that no dialect has may be what is left of a failure."""
+    report = parse_junit(PATH, text)
+    assert report.repairs
+    assert not report.complete
+    assert report.red
+    assert any("perhaps a damaged failure" in warning for warning in report.warnings)
+
+
+def test_unknown_words_of_a_sound_file_are_a_matter_of_dialect() -> None:
+    """A file that needed no mending may have elements of its own."""
+    assert not _read(_suite(_case(body="<attachment/>"))).red
+
+
 def test_a_tag_that_lxml_itself_refuses() -> None:
     """The parser lets a tag of a single colon through; it is no crash of ours."""
     with contextlib.suppress(GateError):
