@@ -335,6 +335,13 @@ def test_a_repair_never_turns_a_failure_into_an_unknown_word(text: bytes) -> Non
     assert any("perhaps a damaged failure" in warning for warning in report.warnings)
 
 
+def test_a_tag_that_is_not_ascii_belongs_to_no_dialect() -> None:
+    """Two stray bytes in a UTF-16 file can turn a failure into another well-formed word."""
+    wide = '<testsuite><testcase name="a"/><testcase name="b"><fai\u0a0dlure/></testcase></testsuite>'
+    report = parse_junit(PATH, wide.encode("utf-16"))
+    assert (report.complete, report.red) == (False, True)
+
+
 def test_unknown_words_of_a_sound_file_are_a_matter_of_dialect() -> None:
     """A file that needed no mending may have elements of its own."""
     assert not _read(_suite(_case(body="<attachment/>"))).red
