@@ -266,3 +266,19 @@ def test_noise_is_compared_per_degree_of_freedom() -> None:
     assert unlike([3.0 * deviation * one for one in shape], QUIET)
     assert unlike([2.0 * deviation * one for one in shape], QUIET) is False
     assert unlike([1.0, 5.0], Noise()) is False
+
+
+def test_one_pair_has_its_own_effect() -> None:
+    """Before the first look the effect is that of the pairs there are; without any it is 0."""
+    assert decide_session([0.25], DESIGN, QUIET, ERROR)[1].effect == 0.25
+    assert decide_session([], DESIGN, QUIET, ERROR)[1].effect == 0
+
+
+def test_quiet_a_a_sessions_and_a_quiet_session_agree() -> None:
+    """Without any spread on either side nothing is unlike."""
+    assert unlike([0.1, 0.1], Noise(0.0, 6, 1)) is False
+
+
+def test_a_second_session_is_mentioned_only_if_there_is_one() -> None:
+    """The words of a first verdict say nothing of a session that was not measured."""
+    assert "second session" not in decide([session(0.0)], DESIGN, QUIET, True).why
