@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.proof.damage import BROKEN, OPEN, RED, Damage, both, measure
+from ci.proof.damage import BROKEN, OPEN, RED, Damage, accepted, both, measure
 from ci.proof.rules import GateRule
 
 DAMAGES = (
@@ -53,6 +53,14 @@ DAMAGES = (
         OPEN,
         "a control according to the run",
         measure("grid", "violations", 0, "vectors", control=True),
+    ),
+    Damage(
+        "control mark in the baseline only",
+        GateRule.CONTROLS,
+        "invalid",
+        OPEN,
+        "differ in whether this is a control",
+        accepted('"value":1024,"unit":"bytes"', '"value":1024,"unit":"bytes","control":true'),
     ),
     Damage(
         "control green and a value worse",

@@ -11,6 +11,9 @@ import pytest
 from ci.gate.ab import pair_ratios
 from ci.gate.calibration import (
     DISTURBANCES,
+    EFFECTS,
+    NOISES,
+    PAIRS,
     Disturbance,
     Scenario,
     draw_session,
@@ -69,3 +72,17 @@ def test_outliers_end_open() -> None:
     shares = simulate(Scenario(0.0, 0.003, 8, DISTURBANCES[-1]), 200, 1)
     assert shares.final[Verdict.INCONCLUSIVE] > 0.7
     assert shares.final.get(Verdict.REGRESSED, 0) <= 0.01
+
+
+def test_the_rows_are_those_that_were_promised() -> None:
+    """Effects, noises and disturbances of the table are what the page says, as fractions."""
+    assert EFFECTS == (0.0, -0.005, -0.01, -0.02, -0.03)
+    assert NOISES == (0.001, 0.003, 0.009)
+    assert PAIRS == (2, 4, 6, 8)
+    assert [(one.drift, one.outlier_loss) for one in DISTURBANCES] == [
+        (0.0, 0.0),
+        (-0.001, 0.0),
+        (0.0, 0.01),
+        (0.0, 0.03),
+        (0.0, 0.1),
+    ]

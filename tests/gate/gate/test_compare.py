@@ -11,7 +11,7 @@ from ci.gate.compare import compare_suite
 from ci.gate.rows import Cause, GateVerdict, Row
 from ci.gate.verdict import Verdict
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem
-from ci.results.records import AaSession, AbSession, Record
+from ci.results.records import AaSession, AbSession, BaselineRecord, Record
 from tests.gate.samples import (
     FIRST,
     JUNIT_TEXT,
@@ -465,3 +465,12 @@ def test_a_green_control_is_always_kept() -> None:
     sample.measure("control-seq-rows", "red", False, "bool", control=True)
     suite = compare_suite(plan(sample.plan_text), policy(sample.policy_text), sample.files(), NOW, keep=0)
     assert suite.exit_code is ExitCode.CONTROL_FAILED
+
+
+def test_a_control_in_the_baseline_only_is_named() -> None:
+    """A baseline that calls a case a control, or no longer does, was accepted from another plan."""
+    sample = Sample()
+    sample.accepted["grid", "violations"] = BaselineRecord(
+        "grid", "violations", 0, "vectors", FIRST, control=True
+    )
+    assert _is(sample.only(), Verdict.INVALID, Cause.CONTROL_MARK)

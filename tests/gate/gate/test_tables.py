@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from ci.gate.tables import matches, table_line
+from ci.gate.policy import PolicyError
+from ci.gate.tables import matches, place, table_line
+from tests.gate.samples import policy
 
 
 @pytest.mark.parametrize(
@@ -39,3 +43,16 @@ def test_lines_of_tables() -> None:
     """The n-th table of a name is found, comments and other tables aside."""
     text = "schema = 1\n[[rule]]\n# [[rule]]\n[[other]]\n  [[ rule ]] # second\n"
     assert [table_line(text, "rule", index) for index in range(3)] == [2, 5, None]
+
+
+def test_a_number_in_quotes_is_no_number() -> None:
+    """Values are not converted: a person who wrote a text is told so."""
+    text = 'schema = "1"\n[[rule]]\nmatch = "*/*/*"\nkind = "exact"\norigin = "o"'
+    with pytest.raises(PolicyError, match="Expected `int`"):
+        policy(text)
+
+
+@pytest.mark.parametrize(("line", "shown"), [(None, "a.toml"), (3, "a.toml:3"), (0, "a.toml:0")])
+def test_place(line: int | None, shown: str) -> None:
+    """The line stands behind the path where it is known."""
+    assert place(Path("a.toml"), line) == shown
