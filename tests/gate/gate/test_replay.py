@@ -55,7 +55,7 @@ def test_tok_s_on_the_4090_could_have_seen_nothing() -> None:
 
 def test_three_boots_are_read_from_their_range() -> None:
     """Three boots of range 0.54% have a deviation of 0.54% / 1.693 on average, 2 / sqrt 3 of it at worst."""
-    estimates = _row("instrumentation on").estimates
+    estimates = _row("6,747 tokens, instrumentation on").estimates
     reach = sorted(one.upper - one.effect for one in estimates if one.upper is not None)
     usual, worst = 0.0054 / 1.693 * math.sqrt(2), 2 * 0.0054 / math.sqrt(3)
     assert reach == pytest.approx([2.91999 * one / math.sqrt(3) for one in (usual, worst)], rel=1e-4)
