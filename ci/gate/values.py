@@ -13,9 +13,6 @@ from ci.results.records import Scalar
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
-_DIFFERS = "differs from the accepted value"
-
-
 def judge(rule: Rule, accepted: Scalar, got: Scalar, printed: str | None = None) -> tuple[Verdict, str]:
     """Return the verdict on ``got`` and, unless it passes, why.
 
@@ -31,12 +28,11 @@ def judge(rule: Rule, accepted: Scalar, got: Scalar, printed: str | None = None)
         if type(accepted) is not type(got):
             was = f"{_type(accepted)} was accepted, {_type(got)} was measured"
             return Verdict.INVALID, f"the type changed: {was}"
-        return (Verdict.PASS, "") if accepted == got else (Verdict.REGRESSED, _DIFFERS)
+        good = accepted == got
+        return (Verdict.PASS, "") if good else (Verdict.REGRESSED, "differs from the accepted value")
     slack = rounding(accepted, printed)
     if slack is None:
         return Verdict.INVALID, f"the baseline prints {printed!r}, which are not the digits of its value"
-    if rule.kind is Kind.EXACT and (isinstance(got, bool | str) or not slack):
-        return (Verdict.PASS, "") if accepted == got else (Verdict.REGRESSED, _DIFFERS)
     if isinstance(got, bool | str) or isinstance(accepted, bool | str | None) or got is None:
         return Verdict.INVALID, f"{rule.kind.value} compares numbers, this is {_type(got)}"
     return _judge_number(rule, Decimal(repr(accepted)), Decimal(repr(got)), slack)

@@ -86,3 +86,12 @@ def test_the_rows_are_those_that_were_promised() -> None:
         (0.0, 0.03),
         (0.0, 0.1),
     ]
+
+
+def test_shares_are_of_all_repeats() -> None:
+    """First and final shares each add up to 1, and a usual rule's share lies between 0 and 1."""
+    row = Scenario(-0.02, 0.001, 4)
+    shares = simulate(row, 40, 3)
+    assert sum(shares.first.values()) == pytest.approx(1)
+    assert sum(shares.final.values()) == pytest.approx(1)
+    assert simulate_usual(UsualRule.THRESHOLD, row, 40, 3) == 1

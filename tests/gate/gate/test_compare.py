@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from ci.errors import ExitCode
@@ -474,3 +475,22 @@ def test_a_control_in_the_baseline_only_is_named() -> None:
         "grid", "violations", 0, "vectors", FIRST, control=True
     )
     assert _is(sample.only(), Verdict.INVALID, Cause.CONTROL_MARK)
+
+
+def test_transcribed_baselines_are_counted_in_a_warning() -> None:
+    """A suite says how many of its baselines nobody ever measured on the lane."""
+    sample = Sample()
+    assert sample.verdict().warnings == ()
+    for key in (("grid", "violations"), ("boot", "bytes")):
+        sample.accepted[key] = msgspec.structs.replace(sample.accepted[key], source="table 3")
+    (warning,) = sample.verdict().warnings
+    assert warning == "2 of 5 baselines are transcribed and were never measured on this lane"
+
+
+def test_remedies_fit_the_verdict() -> None:
+    """Worse asks for mending, better for accepting."""
+    sample = Sample()
+    sample.measure("boot", "step_ms", 9.0, "ms")
+    assert sample.only().remedy.startswith("python -m ci accept")
+    sample.measure("boot", "step_ms", 11.0, "ms")
+    assert sample.only().remedy.startswith("mend the patch")

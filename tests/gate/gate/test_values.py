@@ -182,3 +182,10 @@ def test_band(rule: str, accepted: Scalar, printed: str | None, expected: Band |
         assert found is expected
     else:
         assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize(("got", "verdict"), [("225.76", V), (True, V), (225.76, P)])
+def test_printed_digits_are_of_a_number(got: Scalar, verdict: Verdict) -> None:
+    """A text or a truth value is no transcribed number, whatever it looks like."""
+    assert _judge('kind = "exact"', 225.76, got, "225.76") is verdict
+    assert _judge('kind = "exact"', 1, True, "1") is V
