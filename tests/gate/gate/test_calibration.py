@@ -14,6 +14,7 @@ from ci.gate.calibration import (
     EFFECTS,
     NOISES,
     PAIRS,
+    USUAL_BOOTS,
     Disturbance,
     Scenario,
     draw_session,
@@ -79,6 +80,7 @@ def test_the_rows_are_those_that_were_promised() -> None:
     assert EFFECTS == (0.0, -0.005, -0.01, -0.02, -0.03)
     assert NOISES == (0.001, 0.003, 0.009)
     assert PAIRS == (2, 4, 6, 8)
+    assert USUAL_BOOTS == (2, 3, 5, 8)
     assert [(one.drift, one.outlier_loss) for one in DISTURBANCES] == [
         (0.0, 0.0),
         (-0.001, 0.0),

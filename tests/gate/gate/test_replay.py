@@ -51,6 +51,11 @@ def test_tok_s_on_the_4090_could_have_seen_nothing() -> None:
     (estimate,) = _row("from the step counts").estimates
     assert estimate.detectable is not None
     assert math.expm1(estimate.detectable) < -0.25
+    pairs = [math.log(133 / 143), math.log(153 / 152)]
+    assert estimate.effect == pytest.approx(sum(pairs) / 2)
+    assert estimate.upper is not None
+    reach = 6.313752 * abs(pairs[0] - pairs[1]) / 2
+    assert estimate.upper - estimate.effect == pytest.approx(reach, rel=1e-5)
 
 
 def test_three_boots_are_read_from_their_range() -> None:

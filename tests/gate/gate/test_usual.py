@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from ci.gate.student import t_tail
 from ci.gate.usual import UsualRule, accuses, mann_whitney_tail, welch_tail
 
 
@@ -40,3 +43,11 @@ def test_the_threshold_is_the_margin() -> None:
     """The mean may lose the margin, and no more."""
     assert not accuses(UsualRule.THRESHOLD, [128.0], [127.5], 0.00390625)
     assert accuses(UsualRule.THRESHOLD, [128.0], [127.4], 0.00390625)
+
+
+def test_welch_with_unequal_groups() -> None:
+    """Two against four values: the degrees of freedom are those of Welch and Satterthwaite."""
+    one, two = 2.0 / 2, (20 / 3) / 4
+    df = (one + two) ** 2 / (one**2 / 1 + two**2 / 3)
+    t = (20 - 3) / math.sqrt(one + two)
+    assert welch_tail([19.0, 21.0], [0.0, 2.0, 4.0, 6.0]) == pytest.approx(t_tail(t, df))
