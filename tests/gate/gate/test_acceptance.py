@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ci.gate.acceptance import Accepted, AcceptError, Step, accept_suite
+from ci.gate.acceptance import Accepted, AcceptError, Step, accept_suite, new_aa_sessions
 from ci.results.folder import RECORDS_FILE, FileProblem
 from ci.results.jsonl import encode
-from ci.results.records import Acceptance
+from ci.results.records import AaSession, AbSession, Acceptance, Record
 from tests.gate.samples import FIRST, JUNIT_TEXT, Sample, policy
 
 SECOND = Acceptance(date="2026-09-01", by="Bob", why="new pin")
@@ -207,3 +207,25 @@ def test_a_pattern_gets_around_a_bad_case() -> None:
     _missing(sample)
     sample.measure("boot", "bytes", 2048, "bytes")
     assert _by_key(_accept(sample, "boot"))["grid", "violations"] == (0, "Ada")
+
+
+def test_only_new_sessions_of_an_arm_against_itself_are_noise() -> None:
+    """A session counts once, with equal arms, in the planned order, of a case that was asked for."""
+    order, values = "ABBA", (1.0, 2.0, 3.0, 4.0)
+    own, other = ("patched", "patched"), ("stock", "patched")
+    sessions = (
+        AbSession("new", own, order, values),
+        AbSession("known", own, order, values),
+        AbSession("two arms", other, order, values),
+        AbSession("wrong order", own, "ABAB", values),
+    )
+    sample = Sample()
+    sample.records["boot", "step_ms"] = Record("boot", "step_ms", 10.0, "ms", sessions=sessions)
+    known = AaSession(1, "property", "boot", "step_ms", "ms", sessions[1], {}, SECOND)
+    sample.aa = (known,)
+    (found,) = new_aa_sessions(sample.files(), "b*", SECOND)
+    assert (found.session.run, found.case, found.metric, found.unit) == ("new", "boot", "step_ms", "ms")
+    assert (found.suite, found.conditions, found.accepted) == ("property", sample.run_conditions, SECOND)
+    assert new_aa_sessions(sample.files(), "grid", SECOND) == ()
+    sample.has_results = False
+    assert new_aa_sessions(sample.files(), "*", SECOND) == ()

@@ -402,6 +402,9 @@ def test_ab_metric_is_judged_by_its_pairs_without_a_baseline() -> None:
     assert row.ab is not None
     assert row.ab.estimates[0].lower is not None
     assert "would have seen a loss of" in row.why
+    assert row.remedy == ""
+    assert _row(_ab_sample(_boots(-0.03))).remedy == ""
+    assert _row(_ab_sample(_boots(0.03))).remedy.startswith("measure a fresh session")
 
 
 def test_ab_regression_is_held_then_confirmed() -> None:
