@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -58,6 +59,7 @@ def in_arm(name: str) -> dict[str, str]:
     }
 
 
+@functools.cache
 def surface_modules() -> list[ModuleType]:
     """The surface modules, checked to come from the arm and from nowhere else."""
     modules = [importlib.import_module(name) for name in SURFACE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +17,12 @@ LAUNCH_GRID_2D = 128
 PlanCall = Callable[..., Any]
 
 
+@functools.cache
 def config_for(max_num_batched_tokens: int, max_num_seqs: int, seq_threshold: int) -> Any:
-    """An eager configuration whose sequence threshold is `seq_threshold`, through its KV head count."""
+    """An eager configuration whose sequence threshold is `seq_threshold`, through its KV head count.
+
+    The same object for the same point: nobody may change it.
+    """
     heads_kv = LAUNCH_GRID_2D // seq_threshold
     return vllm_config(
         max_num_seqs=max_num_seqs,

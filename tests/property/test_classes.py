@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,27 @@ from vectors import Configuration, grid
 
 
 def class_counts(configuration: Configuration, *capacities: int) -> list[int]:
-    """Classes (sequences, longest entry, total) that the policy accepts, then those over each capacity.
+    """Classes (sequences, longest entry, total) that the policy accepts, then those over each capacity."""
+    point = (configuration.policy_seqs, configuration.max_query_len, configuration.max_num_batched_tokens)
+    return [accepted_classes(*point), *(classes_over(*point, capacity) for capacity in capacities)]
+
+
+def accepted_classes(policy_seqs: int, max_query_len: int, max_tokens: int) -> int:
+    """All classes: none of them has room for less than no token."""
+    return classes_over(policy_seqs, max_query_len, max_tokens, -1)
+
+
+@functools.cache
+def classes_over(policy_seqs: int, max_query_len: int, max_tokens: int, capacity: int) -> int:
+    """Accepted classes whose total exceeds `capacity`.
 
     With `s` sequences, padded ones of zero length included, and a longest entry `q`, every total from `q`
     to `s * q` occurs. So the totals of a pair (s, q) form an interval, and counting it is exhaustive.
     """
-    seqs = np.arange(1, configuration.policy_seqs + 1)[:, None]
-    longest = np.arange(0, configuration.max_query_len + 1)[None, :]
-    most = np.minimum(seqs * longest, configuration.max_num_batched_tokens)
-    below = longest - 1
-    counts = [np.maximum(most - below, 0).sum()]
-    counts += [np.maximum(most - np.maximum(below, capacity), 0).sum() for capacity in capacities]
-    return [int(count) for count in counts]
+    seqs = np.arange(1, policy_seqs + 1)[:, None]
+    longest = np.arange(0, max_query_len + 1)[None, :]
+    most = np.minimum(seqs * longest, max_tokens)
+    return int(np.maximum(most - np.maximum(longest - 1, capacity), 0).sum())
 
 
 def test_every_class_of_the_grid(measure: Any, reached: Any, mutation: Rows | None) -> None:
