@@ -9,7 +9,7 @@ from typing import Any
 from armlib.production import owner_of
 from mutations import MUTATIONS, Rows
 from plan_access import check_cap_is_heard, planned_capacity
-from vectors import SEED, grid, vectors
+from vectors import RANDOM_VECTORS, SEED, corner_vectors, grid, vectors
 
 
 def test_published_vectors(measure: Any, reached: Any, mutation: Rows | None) -> None:
@@ -43,3 +43,17 @@ def test_published_vectors(measure: Any, reached: Any, mutation: Rows | None) ->
             f"control-{name}", red=count[name] > 0, metric="violations", value=count[name], unit="vectors"
         )
     assert count["plan"] == 0, f"{count['plan']} of {count['eligible']} accepted batches do not fit the plan"
+
+
+def test_draws_are_those_of_randint() -> None:
+    """The written-out draws are the published ones: the same vectors, and the same generator afterwards."""
+    ours, theirs = random.Random(SEED), random.Random(SEED)
+    for configuration in grid()[::97]:
+        seqs, cap = configuration.policy_seqs, configuration.max_query_len
+        drawn = list(vectors(configuration, ours))[len(corner_vectors(seqs, cap)) :]
+        published = []
+        for _ in range(RANDOM_VECTORS):
+            length = theirs.randint(1, seqs + 2)
+            published.append([theirs.randint(1, cap + 2) for _ in range(length)])
+        assert drawn == published
+    assert ours.getstate() == theirs.getstate()
