@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "chromium-headless-shell",
+    "google-chrome",
+    "google-chrome-stable",
+)
 QUIET = (
     "--headless",
     "--no-sandbox",  # containers run as root, and the page is our own
@@ -50,7 +56,7 @@ def find_browser() -> str:
     """Return the browser's path; its absence is a failure of the session and no reason to skip."""
     named = os.environ.get("FORKPROOF_CHROMIUM")
     found = named or next((path for path in map(shutil.which, NAMES) if path), None)
-    assert found, "no Chromium on PATH: apt-get install chromium, or set FORKPROOF_CHROMIUM"
+    assert found, "no Chromium on PATH: apt-get install chromium-headless-shell, or set FORKPROOF_CHROMIUM"
     return found
 
 
