@@ -143,8 +143,6 @@ class Session:
         review.say(
             f"  {run.report.outcome.value} after {run.seconds:.0f} s, {run.report.cause or 'no failure'}\n"
         )
-        if run.left:
-            raise GpuUnfitError(f"{boot.name} left {run.left} on the GPU", remedy="look at nvidia-smi")
         return facts
 
     def boot(
@@ -156,17 +154,22 @@ class Session:
         require_fit(read_state(), need, load_average())
         if boot.arm not in self.arms:
             raise UsageError(f"the series has no arm {boot.arm!r}", remedy=f"one of: {', '.join(self.arms)}")
+        root = self.arms[boot.arm].root
         launch = serve_launch(
             self.profile,
             boot.max_num_seqs,
-            self.arms[boot.arm].root,
+            root,
             folder,
             self.variables,
             caches=self.shared_caches(),
             in_process=self.in_process,
             broken=broken,
+            descriptions=cache_root() / "modelinfos" / root.parent.name / root.name,
         )
-        return run_boot(launch, read_state, while_up)
+        run = run_boot(launch, read_state, while_up)
+        if run.left:
+            raise GpuUnfitError(f"{boot.name} left {run.left} on the GPU", remedy="look at nvidia-smi")
+        return run
 
     def shared_caches(self) -> Path | None:
         """The folder of a shared lineage; None where every boot has empty caches."""

@@ -23,6 +23,8 @@ PROMPT = "The first flights of the program carried no crew. "
 MEMORY_BACK_S = 10.0
 """How long a driver may take to take back the memory of a process that has ended."""
 POLL_S = 0.25
+DESCRIPTIONS = "modelinfos"
+"""The folder below VLLM_CACHE_ROOT."""
 MEMORY_SLACK_BYTES = 64 << 20
 """Memory in use may differ by this much with nothing running: the driver keeps some for itself."""
 
@@ -40,6 +42,9 @@ class Launch:
     folder: Path
     """Of this boot alone: its log and its compile caches."""
     timeout_s: float
+    descriptions: Path | None = None
+    """Where vLLM's descriptions of model classes are kept between boots of one arm. They hold no compiled
+    code, and making them anew costs 25 seconds of each boot."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ def serve_launch(
     caches: Path | None = None,
     in_process: bool = False,
     broken: str | None = None,
+    descriptions: Path | None = None,
     python: str = sys.executable,
 ) -> Launch:
     """The launch of an engine from an arm: `vllm serve`, or the engine in one process.
@@ -82,6 +88,7 @@ def serve_launch(
         caches: the compile caches of a shared lineage; by default the boot has empty ones of its own.
         in_process: without vLLM's server, so that its exact numbers can be read.
         broken: a deliberate break, in process only.
+        descriptions: of model classes, kept between boots of this arm; by default each boot makes them anew.
         python: the interpreter that has the stack.
     """
     env = {name: value for name, value in variables.items() if not name.startswith(SCRUBBED)}
@@ -102,7 +109,8 @@ def serve_launch(
         if broken:
             env[BREAK_VARIABLE] = broken
             command += ("--enforce-eager",)  # a replayed graph calls nothing that could count
-    return Launch(f"{profile.name}-{max_num_seqs}", command, env, folder, profile.limits.boot_timeout_s)
+    name, timeout_s = f"{profile.name}-{max_num_seqs}", profile.limits.boot_timeout_s
+    return Launch(name, command, env, folder, timeout_s, descriptions)
 
 
 def import_path(arm_root: Path, variables: Mapping[str, str]) -> list[Path]:
@@ -123,6 +131,8 @@ def run_boot(launch: Launch, read_state: ReadState | None = None, while_up: Whil
     before = read_state() if read_state else None
     if launch.folder.exists():
         shutil.rmtree(launch.folder)
+    own = Path(launch.env["VLLM_CACHE_ROOT"], DESCRIPTIONS) if launch.descriptions else None
+    copy_over(launch.descriptions, own)
     served = 0
     cache: tuple[CacheInfo, ...] = ()
     up: GpuState | None = None
@@ -138,7 +148,16 @@ def run_boot(launch: Launch, read_state: ReadState | None = None, while_up: Whil
         report = close_log(server.log, launch, health, served)
     left = left_behind(before, read_state) if before and read_state else None
     ended = server.stop()
+    copy_over(own, launch.descriptions)
     return BootRun(report, health, served, cache, up, ended, left, time.monotonic() - begun)
+
+
+def copy_over(source: Path | None, target: Path | None) -> None:
+    """Copy the files of one folder, each whole; without a source there is nothing to copy."""
+    if source is None or target is None or not source.is_dir():
+        return
+    for file in source.glob("*.json"):
+        write_atomic(target / file.name, file.read_bytes())
 
 
 def close_log(server_log: Path, launch: Launch, health: Health, served: int) -> BootReport:

@@ -48,13 +48,24 @@ def declared_capacity() -> None:
     replace_everywhere(PLAN, make)
 
 
+class ShortTorch(ModuleType):
+    """torch as one module sees it: all of it, with another `empty`. torch itself stays as it is, because
+    a device context and compiled code know its functions by identity."""
+
+    def __init__(self, torch: ModuleType, empty: Callable[..., Any]) -> None:
+        super().__init__(torch.__name__)
+        self._torch = torch
+        self.empty = empty
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever torch has."""
+        return getattr(self._torch, name)
+
+
 def sequence_units() -> None:
     """What allocates the planned rows gets one per sequence; the declaration stays: the boot must refuse."""
     import torch
-    from torch.utils._device import _device_constructors
 
-    # `with torch.device(...)` knows torch.empty by identity, from its first use on: let that be now.
-    _device_constructors()
     plans: list[Any] = []
 
     def make(original: Any) -> Any:
@@ -64,18 +75,19 @@ def sequence_units() -> None:
 
         return noted
 
-    replace_everywhere(PLAN, make)
-    empty = torch.empty
-
     def short(*size: Any, **kwargs: Any) -> torch.Tensor:
         shape = list(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else list(size)
         planned = {(plan.capacity, plan.num_heads_q): plan for plan in plans}
         plan = planned.get((shape[0], shape[1])) if len(shape) in (3, 4) else None
         if plan is not None:
             shape[0] = min(plan.max_num_seqs, plan.seq_threshold_3D)
-        return empty(shape, **kwargs)
+        return torch.empty(shape, **kwargs)
 
-    torch.empty = short
+    replace_everywhere(PLAN, make)
+    for name in SURFACE:
+        module = importlib.import_module(name)
+        if getattr(module, "torch", None) is torch:
+            vars(module)["torch"] = ShortTorch(sys.modules["torch"], short)
 
 
 BREAKS: dict[str, Callable[[], None]] = {"declared-8": declared_capacity, "sequence-units": sequence_units}

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -136,8 +136,14 @@ def require_fit(state: GpuState, need: Need, load_average: float | None) -> None
         )
 
 
-def read_state(index: int = 0) -> GpuState:
-    """The state of one GPU; all None where there is no driver."""
+def first_visible(variables: Mapping[str, str] = os.environ) -> str:
+    """The GPU that a process started here takes, as nvidia-smi is asked for it: a number or a UUID."""
+    return variables.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip() or "0"
+
+
+def read_state(gpu: int | str | None = None) -> GpuState:
+    """The state of one GPU, by default the first visible one; all None where there is no driver."""
+    index = first_visible() if gpu is None else gpu
     values = ask("gpu", STATE_FIELDS, index) or {}
     throttle = next((found for name in THROTTLE_FIELDS if (found := ask("gpu", (name,), index))), {})
     return parse_state(values, next(iter(throttle.values()), None), compute_pids(values.get("uuid"), index))
@@ -160,7 +166,7 @@ def parse_state(values: dict[str, str], throttle: str | None, pids: tuple[int, .
     )
 
 
-def compute_pids(uuid: str | None, index: int) -> tuple[int, ...] | None:
+def compute_pids(uuid: str | None, index: int | str) -> tuple[int, ...] | None:
     """Processes with a compute context on the GPU; None if the driver does not say."""
     text = smi(["--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader,nounits"], index)
     if text is None:
@@ -177,7 +183,7 @@ def compute_pids(uuid: str | None, index: int) -> tuple[int, ...] | None:
     return tuple(sorted(pids))
 
 
-def ask(kind: str, names: Sequence[str], index: int) -> dict[str, str] | None:
+def ask(kind: str, names: Sequence[str], index: int | str) -> dict[str, str] | None:
     """The driver's answers by field name; None if it does not answer or does not know a field."""
     text = smi([f"--query-{kind}={','.join(names)}", "--format=csv,noheader,nounits"], index)
     if text is None or not text.strip():
@@ -186,7 +192,7 @@ def ask(kind: str, names: Sequence[str], index: int) -> dict[str, str] | None:
     return dict(zip(names, words, strict=True)) if len(words) == len(names) else None
 
 
-def smi(options: Sequence[str], index: int) -> str | None:
+def smi(options: Sequence[str], index: int | str) -> str | None:
     """What nvidia-smi prints; None if it is absent, hangs or fails."""
     if shutil.which(SMI) is None:
         return None

@@ -126,6 +126,24 @@ def test_serve_launch(tmp_path: Path) -> None:
     assert made.env["TRITON_CACHE_DIR"] == str(tmp_path / "b" / "caches" / "triton")
 
 
+def test_descriptions_outlive_a_boot_and_nothing_compiled_does(tmp_path: Path) -> None:
+    """vLLM's descriptions of model classes are handed from boot to boot; the other caches start empty."""
+    made = launch(tmp_path)
+    caches = made.folder / "caches" / "vllm"
+    made = replace(made, descriptions=tmp_path / "kept", env={**made.env, "VLLM_CACHE_ROOT": str(caches)})
+
+    def write(server: Server) -> None:
+        (caches / "modelinfos").mkdir(parents=True, exist_ok=True)
+        (caches / "modelinfos" / "a-Model.json").write_text("{}")
+        (caches / "torch_compile_cache").mkdir()
+
+    run_boot(made, while_up=write)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["a-Model.json"]
+    found: list[list[str]] = []
+    run_boot(made, while_up=lambda _: found.append([path.name for path in sorted(caches.rglob("*"))]))
+    assert found == [["modelinfos", "a-Model.json"]]
+
+
 def test_in_process_launch(tmp_path: Path) -> None:
     """In one process the same words start the engine; a break makes it eager, and reaches no server."""
     variables = {"FORKPROOF_DUMMY": "/d", "FORKPROOF_SITE": "/site"}

@@ -17,6 +17,7 @@ from ci.lanes.gpu import (
     GpuUnfitError,
     Need,
     compute_pids,
+    first_visible,
     lease,
     parse_state,
     read_state,
@@ -126,6 +127,24 @@ def test_broken_driver_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", fake_smi(tmp_path / "bin", source)["PATH"])
     state = read_state()
     assert (state.used_bytes, state.name) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("visible", "asked"),
+    [(None, "0"), ("", "0"), ("1", "1"), ("3,1", "3"), ("GPU-5e1f", "GPU-5e1f")],
+)
+def test_the_visible_gpu_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, asked: str
+) -> None:
+    """Where several GPUs are, the state is that of the one that this process would take."""
+    source = f"print({', '.join(ANSWER.values())!r} if sys.argv[2] == {asked!r} else '')"
+    monkeypatch.setenv("PATH", fake_smi(tmp_path / "bin", source)["PATH"])
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert first_visible() == asked
+    assert read_state().uuid == "GPU-1"
 
 
 def test_no_driver_reads_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
