@@ -79,7 +79,8 @@ def accept_suite(
     """Take the cases that match ``case_pattern`` over into the baseline.
 
     A record whose value still passes keeps its value and its acceptance, so
-    that noise inside a margin does not move a baseline step by step.
+    that noise inside a margin does not move a baseline step by step.  A baseline
+    that is marked for measuring anew is replaced as a whole or not at all.
 
     Raises:
         AcceptError: the run is no ground for a baseline; the message names the first reason.
@@ -95,7 +96,10 @@ def accept_suite(
             _refuse(row)
     if files.results is None:
         raise AcceptError(f"{files.lane}/{files.suite}: there is no result to accept")
-    keys = {(row.case, row.metric) for row in chosen if row.got is not None and not _unchanged(row)}
+    marked = files.baseline is not None and _check_mark(files.results, files.baseline.head)
+    keys = {
+        (row.case, row.metric) for row in chosen if row.got is not None and (marked or not _unchanged(row))
+    }
     gone = {(row.case, row.metric) for row in chosen if row.got is None and row.cause is Cause.NOT_PLANNED}
     return _next_baseline(files.results, files.baseline, policy, keys, gone, acceptance)
 
@@ -142,6 +146,21 @@ def _unchanged(row: Row) -> bool:
     return same or row.verdict is Verdict.PASS
 
 
+def _check_mark(results: Results, old: BaselineHead) -> bool:
+    """Tell whether the baseline is marked; refuse a run that is not the one it waits for."""
+    if old.remeasure is None:
+        return False
+    measured = results.head.conditions.get("vllm")
+    if measured != old.remeasure.vllm:
+        raise AcceptError(
+            f"{old.lane}/{old.suite} is to be measured anew on vllm {old.remeasure.vllm}, "
+            f"this run is of {measured or 'a version it does not name'}",
+            cause=old.remeasure.why,
+            remedy=f"python -m ci run {old.suite} --lane {old.lane}",
+        )
+    return True
+
+
 def _next_baseline(
     results: Results,
     old: Baseline | None,
@@ -170,6 +189,14 @@ def _next_baseline(
 def _check_kept(results: Results, old: BaselineHead, policy: Policy, kept: Iterable[BaselineRecord]) -> None:
     """Refuse a new head that would claim conditions under which a kept value was not measured."""
     for record in kept:
+        if old.remeasure is not None:
+            raise AcceptError(
+                f"{old.lane}/{old.suite} {record.case} {record.metric} would stay, "
+                f"but was never measured on vllm {old.remeasure.vllm}",
+                cause=old.remeasure.why,
+                remedy="accept the whole suite: "
+                f"python -m ci accept --lane {old.lane} --suite {old.suite} --why TEXT",
+            )
         rule = policy.rule_for(old.suite, record.case, record.metric)
         different = differing_condition(rule, results.head, old) if rule else None
         if different is not None:

@@ -17,6 +17,7 @@ from ci.gate.tests_seen import rows_of_tests, warnings_of_tests
 from ci.gate.verdict import Verdict
 from ci.results.aa import AA_FILE
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem, SuiteFiles
+from ci.results.records import Remeasure
 
 
 def compare_suite(
@@ -41,6 +42,8 @@ def compare_suite(
     tally = _Tally(keep)
     for problem in problems:
         tally.add(_file_row(files, problem, len(planned)))
+    if files.baseline is not None and files.baseline.head.remeasure is not None:
+        tally.add(_marked_row(files, files.baseline.head.remeasure))
     if files.results is not None:
         unread_baseline = any(problem.file == BASELINE_FILE for problem in problems)
         _compare_cells(policy, files, planned, tally, unread_baseline)
@@ -146,6 +149,22 @@ def _file_row(files: SuiteFiles, problem: FileProblem, planned: int) -> Row:
         cause=Cause.FILE,
         why=f"{problem.what}; none of {planned} planned metrics is known" if unread else problem.what,
         remedy=problem.remedy or "",
+    )
+
+
+def _marked_row(files: SuiteFiles, mark: Remeasure) -> Row:
+    """Keep the suite from passing by rules to which the version of vLLM does not matter."""
+    lane, suite = files.lane, files.suite
+    return Row(
+        lane=lane,
+        suite=suite,
+        case="-",
+        metric=BASELINE_FILE,
+        verdict=Verdict.INVALID,
+        cause=Cause.REMEASURE,
+        why=f"marked for measuring anew on vllm {mark.vllm}: {mark.why}",
+        remedy=f"python -m ci run {suite} --lane {lane}, then: "
+        f"python -m ci accept --lane {lane} --suite {suite} --why TEXT",
     )
 
 

@@ -28,6 +28,7 @@ class Cause(enum.Enum):
     UNIT = "unit differs"
     TYPE = "type differs"
     CONDITIONS = "conditions differ"
+    REMEASURE = "to be measured anew"
     ARM = "arms swapped"
     FILE = "file unusable"
     TEST = "test red"

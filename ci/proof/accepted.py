@@ -42,6 +42,14 @@ DAMAGES = (
         accepted('"metric":"violations"', '"metric":"x","metric":"violations"'),
     ),
     Damage(
+        "baseline marked for measuring anew",
+        GateRule.BASELINE,
+        "invalid",
+        OPEN,
+        "marked for measuring anew on vllm 9.9.9",
+        accepted('"conditions":{', '"remeasure":{"vllm":"9.9.9","why":"the pin moved"},"conditions":{'),
+    ),
+    Damage(
         "A/A file torn",
         GateRule.BASELINE,
         "invalid",

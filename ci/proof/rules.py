@@ -25,7 +25,7 @@ class GateRule(enum.Enum):
     LIKE_WITH_LIKE = "Values of different conditions, units or types are not compared."
     UNREAD = "An unread number is not zero."
     CONTROLS = "A control that stays green ends in exit code 3, whatever else is good."
-    BASELINE = "A baseline that is gone, damaged or of another suite passes nothing."
+    BASELINE = "A baseline that is gone, damaged, of another suite or marked as outdated passes nothing."
     PAIRS = "Speed is judged by pairs of boots in the order A B B A, or not at all."
     CONFIRMED = "A slower arm is held until a fresh session confirms it."
     PRECEDENCE = "Where several exit codes apply: 3, then 1, then 2."

@@ -96,6 +96,14 @@ class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     why: str
 
 
+class Remeasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The mark of a baseline that stands for nothing until the suite was measured anew."""
+
+    vllm: str
+    """The version that it has to be measured on."""
+    why: str
+
+
 class BaselineHead(
     msgspec.Struct,
     frozen=True,
@@ -112,6 +120,8 @@ class BaselineHead(
     subject: Subject
     conditions: dict[str, Scalar]
     provenance: dict[str, str] = {}
+    remeasure: Remeasure | None = None
+    """Set when the pin moves, gone with the next acceptance."""
 
 
 class BaselineRecord(

@@ -20,6 +20,7 @@ from ci.results.records import (
     BaselineHead,
     BaselineRecord,
     Record,
+    Remeasure,
     RunHead,
     Scalar,
     Subject,
@@ -132,6 +133,7 @@ class Sample:
     written: datetime = WRITTEN
     problems: tuple[FileProblem, ...] = ()
     aa: tuple[AaSession, ...] = ()
+    remeasure: Remeasure | None = None
     has_results: bool = True
     has_baseline: bool = True
     has_junit: bool = True
@@ -161,7 +163,12 @@ class Sample:
     def baseline_head(self) -> BaselineHead:
         """Return the head of the baseline."""
         return BaselineHead(
-            1, self.baseline_lane, "property", Subject("patched", "00"), self.baseline_conditions
+            1,
+            self.baseline_lane,
+            "property",
+            Subject("patched", "00"),
+            self.baseline_conditions,
+            remeasure=self.remeasure,
         )
 
     def files(self) -> SuiteFiles:

@@ -7,7 +7,7 @@ import pytest
 from ci.gate.acceptance import Accepted, AcceptError, Step, accept_suite, new_aa_sessions
 from ci.results.folder import RECORDS_FILE, FileProblem
 from ci.results.jsonl import encode
-from ci.results.records import AaSession, AbSession, Acceptance, Record
+from ci.results.records import AaSession, AbSession, Acceptance, Record, Remeasure
 from tests.gate.samples import FIRST, JUNIT_TEXT, Sample, policy
 
 SECOND = Acceptance(date="2026-09-01", by="Bob", why="new pin")
@@ -229,3 +229,56 @@ def test_only_new_sessions_of_an_arm_against_itself_are_noise() -> None:
     assert new_aa_sessions(sample.files(), "grid", SECOND) == ()
     sample.has_results = False
     assert new_aa_sessions(sample.files(), "*", SECOND) == ()
+
+
+MOVED = Remeasure("0.28.0", "the pin moved")
+
+
+def _moved() -> Sample:
+    sample = Sample(remeasure=MOVED)
+    sample.run_conditions["vllm"] = "0.28.0"
+    return sample
+
+
+def test_a_run_on_the_new_pin_takes_the_mark_away() -> None:
+    """Every value is of this run and this acceptance, those included that did not change."""
+    accepted = _accept(_moved())
+    assert accepted.baseline.head.remeasure is None
+    assert accepted.baseline.head.conditions["vllm"] == "0.28.0"
+    assert {one.accepted for one in accepted.baseline.records} == {SECOND}
+    assert (len(accepted.baseline.records), accepted.kept) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("measured", "named"), [("0.27.1", "of 0.27.1"), (None, "of a version it does not name")]
+)
+def test_a_run_on_another_version_does_not_take_the_mark_away(measured: str | None, named: str) -> None:
+    """A run from before the move would pass for one after it."""
+    sample = _moved()
+    sample.run_conditions["vllm"] = measured
+    with pytest.raises(AcceptError, match=r"measured anew on vllm 0\.28\.0") as caught:
+        _accept(sample)
+    assert named in caught.value.what
+    assert (caught.value.cause, caught.value.remedy) == (
+        "the pin moved",
+        "python -m ci run property --lane cpu",
+    )
+
+
+def test_a_part_does_not_take_the_mark_away() -> None:
+    """What stays was measured on the old version."""
+    with pytest.raises(AcceptError, match=r"would stay.*never measured on vllm 0\.28\.0") as caught:
+        _accept(_moved(), "grid")
+    assert caught.value.cause == "the pin moved"
+    assert caught.value.remedy == (
+        "accept the whole suite: python -m ci accept --lane cpu --suite property --why TEXT"
+    )
+
+
+def test_the_mark_stays_where_nothing_was_taken() -> None:
+    """Dropping what is planned no more is no measurement."""
+    sample = _moved()
+    sample.accept("old", "gone", 1, "vectors")
+    accepted = _accept(sample, "old")
+    assert [change.step for change in accepted.changes] == [Step.REMOVED]
+    assert accepted.baseline.head.remeasure == MOVED

@@ -12,7 +12,7 @@ from ci.gate.compare import compare_suite
 from ci.gate.rows import Cause, GateVerdict, Row
 from ci.gate.verdict import Verdict
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem
-from ci.results.records import AaSession, AbSession, BaselineRecord, Record
+from ci.results.records import AaSession, AbSession, BaselineRecord, Record, Remeasure
 from tests.gate.samples import (
     FIRST,
     JUNIT_TEXT,
@@ -497,3 +497,30 @@ def test_remedies_fit_the_verdict() -> None:
     assert sample.only().remedy.startswith("python -m ci accept")
     sample.measure("boot", "step_ms", 11.0, "ms")
     assert sample.only().remedy.startswith("mend the patch")
+
+
+def test_a_marked_baseline_is_red_until_it_is_measured_anew() -> None:
+    """Every value passes, and still the suite does not; what to run and accept stands in the row."""
+    sample = Sample(remeasure=Remeasure("0.27.1", "the pin moved"))
+    row = sample.only()
+    assert _is(row, Verdict.INVALID, Cause.REMEASURE)
+    assert (row.lane, row.suite, row.case, row.metric) == ("cpu", "property", "-", BASELINE_FILE)
+    assert row.why == "marked for measuring anew on vllm 0.27.1: the pin moved"
+    assert row.remedy == (
+        "python -m ci run property --lane cpu, then: "
+        "python -m ci accept --lane cpu --suite property --why TEXT"
+    )
+    assert sample.verdict().exit_code is ExitCode.NO_VERDICT
+
+
+def test_a_marked_baseline_still_shows_what_a_bound_says() -> None:
+    """A value beyond its bound on the new version is a regression, whatever has to be measured anew."""
+    sample = Sample(remeasure=Remeasure("0.27.1", "the pin moved"))
+    sample.measure("boot", "bytes", 2048, "bytes")
+    assert sample.verdict().exit_code is ExitCode.REGRESSED
+
+
+def test_a_marked_baseline_is_named_without_a_run() -> None:
+    """A lane that has not run says that it waits for a run, and on which version."""
+    sample = Sample(remeasure=Remeasure("0.28.0", "the pin moved"), has_results=False)
+    assert Cause.REMEASURE in {row.cause for row in sample.verdict().rows}
