@@ -1,0 +1,258 @@
+"""A streamed completion of an OpenAI-compatible server: when its tokens came, and how many it counted.
+
+While the stream runs, each piece is only kept with the moment of its arrival; events are read from the pieces
+afterwards, so that reading them costs the measurement nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import urllib3
+
+from ci.engine.sse import EventReader
+from ci.errors import GateError
+
+DONE = "[DONE]"
+STREAM_TYPE = "text/event-stream"
+READ_BYTES = 1 << 16
+CONNECT_S = 10.0
+IDLE_S = 120.0
+"""Longest silence within a stream; a prefill of a long prompt says nothing all the while."""
+DEADLINE_S = 1800.0
+TEXT_FIELDS = ("content", "reasoning", "reasoning_content")
+"""Channels of a chat delta that carry generated tokens; the last is the older name of the second."""
+
+
+class Failure(enum.Enum):
+    """Why a request is no measurement."""
+
+    UNREACHABLE = "the server could not be reached"
+    STATUS = "the server answered with another status than 200"
+    NO_STREAM = "the answer is not a stream"
+    ERROR = "the stream holds an error object"
+    BROKEN_EVENT = "an event of the stream cannot be read"
+    CUT = "the stream was cut"
+    NO_DONE = "the stream ended without [DONE]"
+    NO_USAGE = "the stream says no usage"
+    NO_CONTENT = "the stream holds no generated text"
+    TIMED_OUT = "the stream took too long"
+
+
+class RequestFailedError(GateError):
+    """A request that failed; nothing of it may enter a throughput."""
+
+    def __init__(self, failure: Failure, detail: str) -> None:
+        super().__init__(
+            f"{failure.value}: {detail}" if detail else failure.value,
+            remedy="read the server's log at that time; the boot that it belongs to counts as invalid",
+        )
+        self.failure = failure
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the server counted, over the whole request."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None
+    """Prompt tokens from the prefix cache; None if the server does not say."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes as they came."""
+
+    at_s: float
+    """`time.perf_counter`."""
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A request that succeeded."""
+
+    asked_s: float
+    content_s: tuple[float, ...]
+    """When each chunk with generated text came. A chunk is a step, not a token."""
+    usage: Usage
+    text: str
+    finish: str | None
+
+    @property
+    def ttft_s(self) -> float:
+        """From the request to its first token."""
+        return self.content_s[0] - self.asked_s
+
+    @property
+    def total_s(self) -> float:
+        """From the request to its last token."""
+        return self.content_s[-1] - self.asked_s
+
+    @property
+    def decode_s(self) -> float:
+        """From the first token to the last."""
+        return self.content_s[-1] - self.content_s[0]
+
+    @property
+    def decode_tok_s(self) -> float | None:
+        """The server's count of tokens over the decode time; None where everything came in one chunk."""
+        return self.usage.completion_tokens / self.decode_s if self.decode_s > 0 else None
+
+
+def stream(
+    url: str, body: Mapping[str, Any], idle_s: float = IDLE_S, deadline_s: float = DEADLINE_S
+) -> Streamed:
+    """Ask for a streamed completion and read it to its end.
+
+    Args:
+        url: `/v1/completions` or `/v1/chat/completions` of a server.
+        body: the request, without `stream`; one choice.
+        idle_s: longest silence.
+        deadline_s: longest duration of the whole request.
+
+    Raises:
+        RequestFailedError: with the kind of the failure.
+    """
+    asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    payload = json.dumps(asked).encode()
+    asked_s = time.perf_counter()
+    return read_stream(asked_s, receive(url, payload, asked_s, idle_s, deadline_s))
+
+
+def receive(url: str, payload: bytes, asked_s: float, idle_s: float, deadline_s: float) -> list[Piece]:
+    """The pieces of the answer, each with its arrival.
+
+    Raises:
+        RequestFailedError: no answer, another status, no stream, cut, or too slow.
+    """
+    pieces: list[Piece] = []
+    with urllib3.PoolManager(retries=False) as pool:
+        try:
+            response = pool.request(
+                "POST",
+                url,
+                body=payload,
+                headers={"Content-Type": "application/json", "Accept": STREAM_TYPE},
+                timeout=urllib3.Timeout(connect=CONNECT_S, read=idle_s),
+                preload_content=False,
+            )
+            check_head(response)
+            while piece := response.read1(READ_BYTES):
+                now = time.perf_counter()
+                pieces.append(Piece(now, piece))
+                if now - asked_s > deadline_s:
+                    fail(Failure.TIMED_OUT, f"{len(pieces)} pieces in {now - asked_s:.0f} s")
+        except urllib3.exceptions.ReadTimeoutError:
+            fail(Failure.TIMED_OUT, f"silent for {idle_s:.0f} s after {len(pieces)} pieces")
+        except (urllib3.exceptions.ProtocolError, urllib3.exceptions.IncompleteRead) as error:
+            kind = Failure.CUT if pieces else Failure.UNREACHABLE
+            fail(kind, f"{error} after {len(pieces)} pieces")
+        except urllib3.exceptions.HTTPError as error:
+            fail(Failure.UNREACHABLE, str(error))
+    return pieces
+
+
+def check_head(response: urllib3.BaseHTTPResponse) -> None:
+    """Refuse an answer that is no stream, with what it says."""
+    kind = response.headers.get("Content-Type", "")
+    if response.status == 200 and kind.partition(";")[0].strip().lower() == STREAM_TYPE:
+        return
+    said = response.read(2000).decode(errors="replace").strip()
+    if response.status != 200:
+        fail(Failure.STATUS, f"{response.status}: {said}")
+    fail(Failure.NO_STREAM, f"Content-Type {kind!r}: {said}")
+
+
+def read_stream(asked_s: float, pieces: Iterable[Piece]) -> Streamed:
+    """The request that these pieces answer; how the stream was cut into them makes no difference.
+
+    Raises:
+        RequestFailedError: the stream shows that the request failed.
+    """
+    reader = EventReader()
+    content: list[float] = []
+    words: list[str] = []
+    usage: Usage | None = None
+    finish: str | None = None
+    done = False
+    for piece in pieces:
+        for data in reader.feed(piece.data):
+            if done or not data.strip():
+                continue
+            if data.strip() == DONE:
+                done = True
+                continue
+            chunk = parse_chunk(data)
+            usage = usage_of(chunk) or usage
+            text, tokens, ended = generated(chunk)
+            finish = ended or finish
+            if text or tokens:
+                content.append(piece.at_s)
+                words.append(text)
+    if not done:
+        where = "in the middle of an event" if reader.unfinished else f"after {len(content)} chunks of text"
+        fail(Failure.CUT if reader.unfinished else Failure.NO_DONE, where)
+    if usage is None:
+        fail(Failure.NO_USAGE, f"{len(content)} chunks of text; a chunk may hold several tokens")
+    if not content:
+        fail(Failure.NO_CONTENT, f"usage counts {usage.completion_tokens} tokens")
+    return Streamed(asked_s, tuple(content), usage, "".join(words), finish)
+
+
+def parse_chunk(data: str) -> dict[str, Any]:
+    """The JSON object of one event.
+
+    Raises:
+        RequestFailedError: it is none, or it is an error in either of the two shapes that servers use.
+    """
+    try:
+        chunk = json.loads(data)
+    except (ValueError, RecursionError):
+        chunk = None
+    if not isinstance(chunk, dict):
+        fail(Failure.BROKEN_EVENT, data[:200])
+    error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
+    if error:
+        fail(Failure.ERROR, json.dumps(error)[:500])
+    return chunk
+
+
+def usage_of(chunk: Mapping[str, Any]) -> Usage | None:
+    """The usage that a chunk carries. Running totals come on every chunk of some servers: the last counts."""
+    said = chunk.get("usage")
+    if not isinstance(said, dict):
+        return None
+    prompt, completion = said.get("prompt_tokens"), said.get("completion_tokens")
+    if type(prompt) is not int or type(completion) is not int:
+        return None
+    details = said.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return Usage(prompt, completion, cached if type(cached) is int else None)
+
+
+def generated(chunk: Mapping[str, Any]) -> tuple[str, Sequence[object], str | None]:
+    """Text, token ids and finish reason of a chunk; roles and tool calls are no generated text."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return "", (), None
+    choice = choices[0]
+    delta = choice.get("delta")
+    fields = [choice.get("text")]
+    if isinstance(delta, dict):
+        fields += [delta.get(name) for name in TEXT_FIELDS]
+    text = "".join(one for one in fields if isinstance(one, str))
+    tokens = choice.get("token_ids")
+    finish = choice.get("finish_reason")
+    return text, tokens if isinstance(tokens, list) else (), finish if isinstance(finish, str) else None
+
+
+def fail(failure: Failure, detail: str) -> NoReturn:
+    """Raise RequestFailedError."""
+    raise RequestFailedError(failure, detail)
