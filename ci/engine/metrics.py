@@ -1,0 +1,151 @@
+"""Counters of a server's /metrics, and how much they grew over a request.
+
+What cannot be read is None with its reason: a page that is no metrics page, a counter that this vLLM does not
+have, or one that began anew in between, which the numbers alone need not show.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from ci.errors import GateError
+
+PROCESS_START = "process_start_time_seconds"
+CREATED = "_created"
+ENGINE_LABEL = "engine"
+
+
+class MetricsError(GateError):
+    """The text is no metrics page."""
+
+
+class Counter(enum.Enum):
+    """What a server counts; the value lists its names, the present one first.
+
+    The reader gives every counter the suffix `_total`, whether its server writes it or not.
+    """
+
+    ITERATIONS = ("vllm:iteration_tokens_total_count",)
+    """Engine steps that gave tokens: the number of entries of a histogram over tokens per step."""
+    DRAFTS = ("vllm:spec_decode_num_drafts_total",)
+    DRAFT_TOKENS = ("vllm:spec_decode_num_draft_tokens_total",)
+    ACCEPTED_TOKENS = ("vllm:spec_decode_num_accepted_tokens_total",)
+    GENERATED_TOKENS = ("vllm:generation_tokens_total",)
+    CACHE_QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total")
+    CACHE_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total")
+    """Prompt tokens that were found in the prefix cache."""
+    PREEMPTIONS = ("vllm:num_preemptions_total",)
+
+
+Key = tuple[str, frozenset[tuple[str, str]]]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Every sample of one page, by name and labels."""
+
+    samples: Mapping[Key, float]
+
+    def named(self, name: str) -> dict[frozenset[tuple[str, str]], float]:
+        """The samples of one name, by their labels."""
+        return {labels: value for (one, labels), value in self.samples.items() if one == name}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How much a counter grew, or why that is not known."""
+
+    value: float | None
+    reason: str | None = None
+    by_engine: Mapping[str, float] | None = None
+    """Where several engines answer for one server."""
+
+    @property
+    def count(self) -> int | None:
+        """The growth as a whole number."""
+        return None if self.value is None else round(self.value)
+
+
+def read_metrics(page: str | None) -> Snapshot:
+    """The samples of a metrics page.
+
+    Raises:
+        MetricsError: there is no page, or it is something else, such as the text of an error.
+    """
+    if page is None:
+        raise MetricsError("/metrics is not served", remedy="look at the server's log for its own error")
+    samples: dict[Key, float] = {}
+    try:
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                samples[sample.name, frozenset(sample.labels.items())] = float(sample.value)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        first = page.strip().partition("\n")[0][:120]
+        raise MetricsError(f"/metrics cannot be read ({error}): {first!r}") from error
+    if not samples:
+        raise MetricsError(f"/metrics holds no sample: {page.strip()[:120]!r}")
+    return Snapshot(samples)
+
+
+def growth(before: Snapshot, after: Snapshot, counter: Counter) -> Growth:
+    """How much a counter grew between two pages of one server, over all engines."""
+    restarted = restart(before, after)
+    if restarted:
+        return Growth(None, restarted)
+    name = next((one for one in counter.value if after.named(one)), None)
+    if name is None:
+        return Growth(None, f"/metrics has no {' or '.join(counter.value)}")
+    earlier, later = before.named(name), after.named(name)
+    if not set(earlier) <= set(later):
+        return Growth(None, f"{name}: an engine that counted before no longer does")
+    by_engine: dict[str, float] = {}
+    for labels, value in later.items():
+        # A counter with further labels appears with its first event; until then it stood at nothing.
+        grown = value - earlier.get(labels, 0.0)
+        if not math.isfinite(grown):
+            return Growth(None, f"{name}: {value} is no count")
+        if grown < 0:
+            return Growth(None, f"{name} fell from {earlier[labels]:g} to {value:g}: it began anew")
+        engine = dict(labels).get(ENGINE_LABEL, "")
+        by_engine[engine] = by_engine.get(engine, 0.0) + grown
+    return Growth(sum(by_engine.values()), by_engine=by_engine)
+
+
+def restart(before: Snapshot, after: Snapshot) -> str | None:
+    """What shows that the counters began anew in between; they may since have grown beyond the old values."""
+    marks = [key for key in before.samples if key[0] == PROCESS_START or key[0].endswith(CREATED)]
+    for key in marks:
+        then, now = before.samples[key], after.samples.get(key)
+        if now is None or now != then:
+            said = "is gone" if now is None else f"changed from {then:.10g} to {now:.10g}"
+            return f"the server was started anew in between: {key[0]} {said}"
+    return None
+
+
+def settled(read: Callable[[], str | None], wait: Callable[[], None], tries: int = 20) -> Snapshot:
+    """A page that equals the one before it in every counter that is looked at here.
+
+    The last step's counters may be written just after its text is sent.
+
+    Args:
+        read: gets the page.
+        wait: called between two reads.
+        tries: reads after which the last page is taken as it is.
+
+    Raises:
+        MetricsError: as for `read_metrics`.
+    """
+    names = {name for counter in Counter for name in counter.value}
+    last = read_metrics(read())
+    for _ in range(tries):
+        wait()
+        page = read_metrics(read())
+        if all(page.named(name) == last.named(name) for name in names):
+            return page
+        last = page
+    return last

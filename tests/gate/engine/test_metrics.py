@@ -1,0 +1,112 @@
+"""Counters of /metrics: in every form that servers write them, and when they say nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci.engine.metrics import Counter, MetricsError, growth, read_metrics, settled
+
+START = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1.7000000e+09\n"
+
+
+def page(drafts: float, *, start: str = START, engine: str = "0", created: str = "1.7e+09") -> str:
+    """A page with a counter of drafts."""
+    labels = f'{{engine="{engine}",model_name="m"}}'
+    return (
+        f"{start}# TYPE vllm:spec_decode_num_drafts_total counter\n"
+        f"vllm:spec_decode_num_drafts_total{labels} {drafts}\n"
+        "# TYPE vllm:spec_decode_num_drafts_created gauge\n"
+        f"vllm:spec_decode_num_drafts_created{labels} {created}\n"
+    )
+
+
+def grown(before: str, after: str, counter: Counter = Counter.DRAFTS) -> tuple[float | None, str]:
+    """Growth and reason."""
+    found = growth(read_metrics(before), read_metrics(after), counter)
+    return found.value, found.reason or ""
+
+
+def test_growth() -> None:
+    """Later minus earlier; `_created` beside it is no counter."""
+    assert grown(page(10), page(158)) == (148.0, "")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        'vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 12\n',
+        "# TYPE vllm:spec_decode_num_drafts counter\n"
+        'vllm:spec_decode_num_drafts{engine="0",model_name="m"} 12\n# EOF\n',
+        'vllm:spec_decode_num_drafts_total{engine="0",model_name="m",} 1.2e+01 1700000000123\n',
+    ],
+)
+def test_forms(after: str) -> None:
+    """Without its type, without its suffix, with a time stamp and a last comma."""
+    assert grown("up 1\n", after) == (12.0, "")
+
+
+def test_engines() -> None:
+    """Two engines behind one server are added up, and told apart; an escaped label cuts nothing."""
+    name = r'model_name="C:\\m \"q\", b}{ x"'
+    metric = "vllm:generation_tokens_total"
+    before = f'{metric}{{engine="0",{name}}} 5\n{metric}{{engine="1",{name}}} 7\n'
+    after = before.replace("} 5", "} 6").replace("} 7", "} 17")
+    found = growth(read_metrics(before), read_metrics(after), Counter.GENERATED_TOKENS)
+    assert (found.value, found.by_engine) == (11.0, {"0": 1.0, "1": 10.0})
+    assert found.count == 11
+    gone = after.splitlines(keepends=True)[0]
+    assert "no longer" in grown(before, gone, Counter.GENERATED_TOKENS)[1]
+
+
+def test_iterations() -> None:
+    """Scheduler iterations are the entries of a histogram; its sum and buckets are something else."""
+    text = (
+        "# TYPE vllm:iteration_tokens_total histogram\n"
+        'vllm:iteration_tokens_total_bucket{{engine="0",le="8.0"}} {0}\n'
+        'vllm:iteration_tokens_total_bucket{{engine="0",le="+Inf"}} {0}\n'
+        'vllm:iteration_tokens_total_count{{engine="0"}} {0}\n'
+        'vllm:iteration_tokens_total_sum{{engine="0"}} {1}\n'
+    )
+    assert grown(text.format(3, 900), text.format(40, 1300), Counter.ITERATIONS) == (37.0, "")
+
+
+def test_older_names() -> None:
+    """The prefix cache's counters had another name before."""
+    old = 'vllm:gpu_prefix_cache_hits_total{engine="0"} '
+    assert grown(f"{old}0\n", f"{old}6000\n", Counter.CACHE_HITS) == (6000.0, "")
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (page(70_000, start=START.replace("1.7000000", "1.7000900")), "process_start_time_seconds changed"),
+        (page(70_000, created="1.70009e+09"), "vllm:spec_decode_num_drafts_created changed"),
+        (page(5), "fell from 10 to 5"),
+        (page(float("nan")), "no count"),
+        (
+            START + 'vllm:spec_decode_num_drafts_created{engine="0",model_name="m"} 1.7e+09\n',
+            "no vllm:spec_dec",
+        ),
+        ("up 1\n", "is gone"),
+    ],
+)
+def test_not_known(after: str, words: str) -> None:
+    """A restart (even where the new value is larger), a fall, NaN or no such counter: None with its reason."""
+    value, reason = grown(page(10), after)
+    assert value is None
+    assert words in reason
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "Internal Server Error", "<html>no</html>", '{"detail":"Not Found"}']
+)
+def test_no_page(text: str | None) -> None:
+    """An error page is no page with counters at zero."""
+    with pytest.raises(MetricsError):
+        read_metrics(text)
+
+
+def test_settled() -> None:
+    """Pages are read until two agree, so that the last step is in."""
+    pages = iter([page(1), page(2), page(3), page(3), page(4)])
+    assert settled(lambda: next(pages), lambda: None).samples == read_metrics(page(3)).samples
