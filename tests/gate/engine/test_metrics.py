@@ -8,6 +8,11 @@ from ci.engine.metrics import Counter, MetricsError, growth, read_metrics, settl
 
 START = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1.7000000e+09\n"
 
+NO_SUFFIX = (
+    "# TYPE vllm:spec_decode_num_drafts counter\n"
+    'vllm:spec_decode_num_drafts{engine="0",model_name="m"} 12\n# EOF\n'
+)
+
 
 def page(drafts: float, *, start: str = START, engine: str = "0", created: str = "1.7e+09") -> str:
     """A page with a counter of drafts."""
@@ -97,9 +102,7 @@ def test_not_known(after: str, words: str) -> None:
     assert words in reason
 
 
-@pytest.mark.parametrize(
-    "text", [None, "", "Internal Server Error", "<html>no</html>", '{"detail":"Not Found"}']
-)
+@pytest.mark.parametrize("text", [None, "", "Internal Server Error", "<html>no</html>", '{"detail":1}'])
 def test_no_page(text: str | None) -> None:
     """An error page is no page with counters at zero."""
     with pytest.raises(MetricsError):
