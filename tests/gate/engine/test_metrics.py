@@ -40,8 +40,7 @@ def test_growth() -> None:
     "after",
     [
         'vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 12\n',
-        "# TYPE vllm:spec_decode_num_drafts counter\n"
-        'vllm:spec_decode_num_drafts{engine="0",model_name="m"} 12\n# EOF\n',
+        NO_SUFFIX,
         'vllm:spec_decode_num_drafts_total{engine="0",model_name="m",} 1.2e+01 1700000000123\n',
     ],
 )
@@ -96,7 +95,7 @@ def test_older_names() -> None:
     ],
 )
 def test_not_known(after: str, words: str) -> None:
-    """A restart (even where the new value is larger), a fall, NaN or no such counter: None with its reason."""
+    """A restart (also where the new value is larger), a fall, NaN, no such counter: None and why."""
     value, reason = grown(page(10), after)
     assert value is None
     assert words in reason
