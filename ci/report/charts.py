@@ -191,22 +191,64 @@ def heat_cell(rows: Sequence[Row]) -> str:
     return f'<td style="background:rgba(var(--heat),{min(share, 1) * 0.45:.2f})">{share:.0%}</td>'
 
 
-def waterfall(rows: Sequence[Row]) -> str:
-    """Return byte counts of one case as steps, each starting where the one before ended."""
-    steps = [
-        (row, value) for row in rows if (value := number(row.got.value if row.got else None)) is not None
-    ]
-    total = sum(value for _, value in steps)
-    scale = Scale([0.0, total or 1.0])
-    lines, at = [], 0.0
-    for row, value in steps:
-        late = "late" if row.metric == "bytes_after" else ""
-        kind = css_class(row.verdict) if row.verdict is not Verdict.PASS else late
-        bar = f'<span class="bar {kind}" style="{scale.box(at, at + value)}"></span>' if value else ""
+@dataclass(frozen=True)
+class Step:
+    """One bar of a waterfall, from where it starts to where it ends."""
+
+    row: Row
+    begin: float
+    end: float
+    late: bool = False
+    """Memory that the budget did not know of."""
+
+
+def load_steps(rows: Sequence[Row]) -> list[Step]:
+    """Return the byte counts of one case, each starting where the one before ended."""
+    steps, at = [], 0.0
+    for row in rows:
+        value = number(row.got.value if row.got else None)
+        if value is not None and row.metric.startswith("bytes_"):
+            steps.append(Step(row, at, at + value, late=row.metric == "bytes_after"))
+            at += value
+    return steps
+
+
+BOOT_STEPS = {"at_load": 1, "load_rise": 1, "kv_fall": -1, "free_rise": -1}
+"""What a pair of boots measures, as it changes the memory in use: 1 more, -1 less."""
+
+
+def boot_steps(rows: Sequence[Row]) -> list[Step]:
+    """Return what the subject's boot has more or less in use than the reference boot.
+
+    The scratch is a part of what model loading rose by, and free memory is
+    what remains in the end, so both start at zero. The KV budget falls from
+    where model loading rose to.
+    """
+    found = {row.metric: row for row in rows if number(row.got.value if row.got else None) is not None}
+    steps, loaded = [], 0.0
+    for metric, sign in BOOT_STEPS.items():
+        if metric in found:
+            row = found[metric]
+            change = sign * (number(row.got.value if row.got else None) or 0.0)
+            begin = loaded if metric == "kv_fall" else 0.0
+            steps.append(Step(row, begin, begin + change))
+            loaded = change if metric == "load_rise" else loaded
+    return steps
+
+
+def waterfall(steps: Sequence[Step]) -> str:
+    """Return the steps as bars on one axis with its zero."""
+    scale = Scale([0.0, *(end for step in steps for end in (step.begin, step.end))])
+    zero = f'<span class="zero" style="left:{scale.at(0.0)}"></span>' if scale.low < 0 else ""
+    lines = []
+    for step in steps:
+        row = step.row
+        kind = css_class(row.verdict) if row.verdict is not Verdict.PASS else "late" if step.late else ""
+        low, high = sorted((step.begin, step.end))
+        bar = f'<span class="bar {kind}" style="{scale.box(low, high)}"></span>' if high > low else ""
         lines.append(
             f'<div class="metric"><code>{text(row.metric, 60)}</code>'
-            f'<div class="track" role="img" aria-label="{text(words.show_value(row.got))}">{bar}</div>'
+            f'<div class="track" role="img" aria-label="{text(words.show_value(row.got))}">{bar}{zero}</div>'
             f"<span>{text(words.show_value(row.got))} {word(row.verdict)}</span></div>"
         )
-        at += value
     return "".join(lines)

@@ -207,25 +207,45 @@ def _heat_cell(suite: SuiteVerdict, case: str) -> str:
 
 
 def _memory(verdict: GateVerdict) -> str:
-    parts = []
-    for suite in verdict.suites:
-        if suite.suite not in MEMORY_SUITES:
-            continue
-        rows = [
-            row
-            for row in suite.rows
-            if row.metric.startswith("bytes_") and row.got is not None and not row.control
-        ]
-        rows.sort(key=lambda row: (natural(row.case), row.metric != "bytes_at_load", natural(row.metric)))
-        for case, steps in groupby(rows, key=lambda row: row.case):
-            many = list(steps)
-            if len(many) > 1:
-                parts.append(f"<h3><code>{text(case, 80)}</code> <small>{text(suite.lane)}</small></h3>")
-                parts.append(charts.waterfall(many))
-    if not parts:
-        return ""
-    legend = _legend(("bar", "inside the memory budget"), ("bar late", "allocated after it was fixed"))
-    return _section("Memory, step by step", legend + "".join(parts))
+    drawn = [
+        (suite.lane, case, list(rows))
+        for suite in verdict.suites
+        if suite.suite in MEMORY_SUITES
+        for case, rows in groupby(_memory_rows(suite), key=lambda row: row.case)
+    ]
+    loads = [(lane, case, charts.load_steps(rows)) for lane, case, rows in drawn]
+    boots = [(lane, case, charts.boot_steps(rows)) for lane, case, rows in drawn]
+    parts = [
+        _waterfalls(
+            loads,
+            _legend(("bar", "inside the memory budget"), ("bar late", "allocated after it was fixed")),
+        ),
+        _waterfalls(
+            boots,
+            '<p class="soft">Boots with the arm, less boots without it; right of the line is more memory in '
+            "use. What model loading rises by, the KV budget gives up again. <code>free_rise</code> is what "
+            "remains: memory that used to be allocated late.</p>",
+        ),
+    ]
+    body = "".join(parts)
+    return _section("Memory, step by step", body) if body else ""
+
+
+def _memory_rows(suite: SuiteVerdict) -> list[Row]:
+    rows = [row for row in suite.rows if row.got is not None and not row.control]
+    return sorted(
+        rows, key=lambda row: (natural(row.case), row.metric != "bytes_at_load", natural(row.metric))
+    )
+
+
+def _waterfalls(cases: Iterable[tuple[str, str, Sequence[charts.Step]]], lead: str) -> str:
+    """Return the cases with more than one step, under the lead; nothing without such a case."""
+    shown = "".join(
+        f"<h3><code>{text(case, 80)}</code> <small>{text(lane)}</small></h3>{charts.waterfall(steps)}"
+        for lane, case, steps in cases
+        if len(steps) > 1
+    )
+    return lead + shown if shown else ""
 
 
 def _metrics(suite: SuiteVerdict, history: History) -> str:

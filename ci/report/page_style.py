@@ -44,7 +44,7 @@ border:2px solid var(--card);background:var(--good)}.dot.bad{background:var(--ba
 .dot.open{background:var(--open)}.dot.new{background:var(--new)}
 .span{top:7px!important;bottom:7px!important;background:var(--ink)}.bar{background:var(--new)}
 .bar.bad{background:var(--bad)}.bar.late{background:var(--open)}
-.margin{width:2px;margin-left:-1px;background:var(--bad)}.zero{width:1px;background:var(--soft)}
+.margin{width:2px;margin-left:-1px;background:var(--bad)}.zero{width:2px;margin-left:-1px;background:var(--soft)}
 .scale{display:flex;justify-content:space-between;color:var(--soft);font-size:.75rem}
 .spark{width:100%;max-width:180px;height:30px;display:block}.spark path{fill:none;stroke:var(--new);
 stroke-width:1.5;vector-effect:non-scaling-stroke}.spark circle{fill:var(--new)}

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from ci.gate.rows import Band, Cause, Row, Value
 from ci.gate.verdict import Verdict
 from ci.report.charts import (
+    BOOT_STEPS,
     Point,
     Scale,
+    boot_steps,
     bullet,
     heat_cell,
     interval_scale,
+    load_steps,
     number,
     sparkline,
     used_share,
     waterfall,
 )
+from ci.results.jsonl import read_baseline
 
 ROW = Row(
     "cpu",
@@ -118,9 +123,58 @@ def test_waterfall_steps_follow_each_other() -> None:
         dataclasses.replace(ROW, metric="bytes_at_load", got=Value(75, "bytes")),
         dataclasses.replace(ROW, metric="bytes_after", got=Value(25, "bytes")),
     ]
-    drawn = waterfall(rows)
+    drawn = waterfall(load_steps(rows))
     assert "left:0.00%;width:69.44%" in drawn
     assert 'class="bar late" style="left:69.44%;width:23.15%"' in drawn
+
+
+def test_boots_are_drawn_under_the_names_of_their_records() -> None:
+    """The published row at 16: the KV budget falls from where model loading rose to."""
+    published = {
+        "at_load": 236_716_032,
+        "broken_rules": 0,
+        "free_rise": 484_442_112,
+        "kv_fall": 278_921_216,
+        "late_lines": 0,
+        "load_rise": 235_929_600,
+        "token_fall": 12_347,
+    }
+    rows = [
+        dataclasses.replace(ROW, metric=metric, got=Value(value, "bytes"))
+        for metric, value in published.items()
+    ]
+    steps = boot_steps(rows)
+    assert [(step.row.metric, step.begin, step.end) for step in steps] == [
+        ("at_load", 0, 236_716_032),
+        ("load_rise", 0, 235_929_600),
+        ("kv_fall", 235_929_600, -42_991_616),
+        ("free_rise", 0, -484_442_112),
+    ]
+    drawn = waterfall(steps)
+    # From -484.4 M to 236.7 M with 8% room on both sides: zero stands at 64.8%, and no bar leaves the axis.
+    assert drawn.count('class="zero" style="left:64.81%"') == 4
+    assert 'style="left:59.67%;width:33.34%"' in drawn
+    assert load_steps(rows) == []
+
+
+@pytest.mark.parametrize("lane", ["rtx3090", "rtx4090"])
+def test_boots_are_looked_for_as_the_suite_records_them(lane: str) -> None:
+    """Each accepted row of a lane's boots has the bars that the page draws."""
+    accepted = read_baseline(Path("baselines", lane, "membudget.jsonl"))
+    metrics = {(one.case, one.metric) for one in accepted.records}
+    cases = {case for case, _ in metrics if case.startswith("boots-")}
+    assert cases
+    assert {(case, metric) for case in cases for metric in BOOT_STEPS if metric != "free_rise"} <= metrics
+
+
+def test_what_was_not_read_is_no_step() -> None:
+    """A number that is missing is left out, and never drawn as zero."""
+    rows = [
+        dataclasses.replace(ROW, metric="kv_fall", got=Value(10, "bytes")),
+        dataclasses.replace(ROW, metric="load_rise", got=Value(None, "bytes")),
+        dataclasses.replace(ROW, metric="at_load", got=None),
+    ]
+    assert [(step.row.metric, step.begin, step.end) for step in boot_steps(rows)] == [("kv_fall", 0, -10)]
 
 
 def test_intervals_share_one_axis() -> None:
