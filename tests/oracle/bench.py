@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
 from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
 from reference import WriteError, attention, end_to_end, write_error
+from vllm.v1.attention.ops import int4_per_token_head as kernels
 
 
 @dataclass
@@ -48,17 +49,16 @@ def make_bench(geometry: Geometry, batch: Batch = SHARED_BATCH, seed: int = 1) -
 
 
 def worst_write_error(bench: Bench) -> WriteError:
-    """The largest errors of the cached bytes over all sequences of the bench."""
+    """The largest errors of the cached bytes over all sequences of the bench, keys and values."""
     lengths = bench.written.seq_lens
-    parts = zip(bench.key.split(lengths), bench.value.split(lengths), strict=True)
-    errors = [
-        write_error(key, value, bench.layer, row, lengths[row]) for row, (key, value) in enumerate(parts)
-    ]
-    return WriteError(
-        max(error.scale_relative for error in errors),
-        max(error.zero_point for error in errors),
-        max(error.steps for error in errors),
-    )
+    errors = []
+    for part, source in enumerate((bench.key, bench.value)):
+        rotated = kernels.single_rht(source.float()).to(source.dtype)
+        pairs = zip(source.split(lengths), rotated.split(lengths), strict=True)
+        errors += [
+            write_error(*pair, bench.layer, row, lengths[row], part) for row, pair in enumerate(pairs)
+        ]
+    return WriteError(*(max(column) for column in zip(*map(astuple, errors), strict=True)))
 
 
 @dataclass(frozen=True)

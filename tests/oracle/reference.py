@@ -138,37 +138,41 @@ def end_to_end(
 class WriteError:
     """How far the cached bytes are from what was written, over keys and values."""
 
+    transform_relative: float
+    """Largest |transformed - exact transform|, relative to the vector's largest value."""
     scale_relative: float
     """Largest |cached scale / exact scale - 1|; four mantissa bits carry the zero point."""
     zero_point: float
     """Largest |zero point - exact zero point|, in steps; rounding allows 0.5."""
     steps: float
-    """Largest |dequantised - source| in quantisation steps; rounding allows 0.5."""
+    """Largest |dequantised - transformed| in quantisation steps; rounding allows 0.5."""
 
 
 def write_error(
-    source_key: torch.Tensor, source_value: torch.Tensor, layer: Layer, row: int, length: int
+    source: torch.Tensor, rotated: torch.Tensor, layer: Layer, row: int, length: int, part: int
 ) -> WriteError:
-    """Compare cached bytes with the source of one sequence, transformed by our own code.
+    """Compare cached bytes with their source in the two steps of a write: transform, then quantise.
+
+    A GPU's transform may work in bf16, by far coarser than the rounding of a scale: one bound over both
+    steps would have to be loose enough to hide an error of the quantiser.
 
     Args:
-        source_key, source_value: [tokens, KV heads, head size] as given to the cache update.
+        source: [tokens, KV heads, head size] as given to the cache update.
+        rotated: the same after the arm's own transform, in the activation type.
         layer: owns the cache.
         row: the sequence.
         length: its tokens.
+        part: 0 for keys, 1 for values.
     """
-    worst = [0.0, 0.0, 0.0]
-    for part, source in enumerate((source_key, source_value)):
-        cached = dequantise(layer, row, length, part, torch.float64)
-        # The arm rounds the transformed source to the activation type before it quantises.
-        exact = transform(source[:length]).to(source.dtype).double()
-        low, high = exact.amin(-1), exact.amax(-1)
-        step = (high - low) / 15
-        zero = (-low / step).clamp(0, 15)
-        found = (
-            (cached.scale.double() / step - 1).abs(),
-            (cached.zero_point - zero).abs(),
-            ((cached.values - exact) / step.unsqueeze(-1)).abs(),
-        )
-        worst = [max(before, float(now.max())) for before, now in zip(worst, found, strict=True)]
-    return WriteError(*worst)
+    exact = transform(source[:length])
+    given = rotated[:length].double()
+    low, high = given.amin(-1), given.amax(-1)
+    step = (high - low) / 15
+    zero = (-low / step).clamp(0, 15)
+    cached = dequantise(layer, row, length, part, torch.float64)
+    return WriteError(
+        transform_relative=float(((given - exact).abs().amax(-1) / exact.abs().amax(-1)).max()),
+        scale_relative=float((cached.scale.double() / step - 1).abs().max()),
+        zero_point=float((cached.zero_point - zero).abs().max()),
+        steps=float(((cached.values - given) / step.unsqueeze(-1)).abs().max()),
+    )

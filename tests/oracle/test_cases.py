@@ -42,11 +42,12 @@ def test_case(case: Case, benches: dict[Geometry, Bench], measure: Any, reached:
 
 
 def test_cache_write(narrow: Bench, measure: Any) -> None:
-    """The cached bytes hold the source to half a quantisation step, with its scale and zero point.
+    """The transform is right, and the cached bytes hold its result to half a quantisation step.
 
     The reference reads these bytes, so it bounds attention and dispatch; this bounds the write.
     """
     error = worst_write_error(narrow)
+    measure("cache-write", "transform_relative", error.transform_relative, unit="1")
     measure("cache-write", "scale_relative", error.scale_relative, unit="1")
     measure("cache-write", "zero_point_steps", error.zero_point, unit="steps")
     measure("cache-write", "value_steps", error.steps, unit="steps")
