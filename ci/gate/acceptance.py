@@ -11,9 +11,10 @@ import msgspec
 
 from ci.errors import GateError
 from ci.gate.cell import differing_condition
-from ci.gate.policy import Policy
+from ci.gate.policy import Kind, Policy
 from ci.gate.rows import Cause, Row, SuiteVerdict, Value
 from ci.gate.tables import matches
+from ci.gate.values import judge
 from ci.gate.verdict import Verdict
 from ci.results.aa import session_problem
 from ci.results.folder import SuiteFiles
@@ -91,11 +92,13 @@ def accept_suite(
             f"{files.lane}/{files.suite}: no case matches {case_pattern!r}",
             remedy="* and ? are the only wildcards; python -m ci diff names the cases",
         )
-    for row in (*verdict.rows, *chosen):
-        if row.cause in _WHOLE_RUN or (row in chosen and _refused(row)):
+    for row in verdict.rows:
+        if row.cause in _WHOLE_RUN or (matches(case_pattern, row.case) and _refused(row)):
             _refuse(row)
     if files.results is None:
         raise AcceptError(f"{files.lane}/{files.suite}: there is no result to accept")
+    for row in chosen:
+        _check_helps(row, policy)
     marked = files.baseline is not None and _check_mark(files.results, files.baseline.head)
     keys = {
         (row.case, row.metric) for row in chosen if row.got is not None and (marked or not _unchanged(row))
@@ -139,6 +142,29 @@ def _refuse(row: Row) -> NoReturn:
         f"{row.lane}/{row.suite} {row.case} {row.metric}: {_REFUSED[row.cause]}: {row.why}",
         remedy=row.remedy or None,
     )
+
+
+def _check_helps(row: Row, policy: Policy) -> None:
+    """Refuse a value that would be red against itself: no baseline makes it pass."""
+    rule = policy.rule_for(row.suite, row.case, row.metric)
+    if rule is None or row.got is None:
+        return
+    name = f"{row.lane}/{row.suite} {row.case} {row.metric}"
+    if rule.kind is Kind.AB:
+        if row.verdict is Verdict.REGRESSED:
+            raise AcceptError(
+                f"{name} is regressed, and accepting it cannot change that: {row.why}",
+                cause="an A/B metric compares the arms of one run; the accepted value plays no part in it",
+                remedy=f"mend the patch, or change {rule} with the origin of its margin",
+            )
+        return
+    verdict, why = judge(rule, row.got.value, row.got.value, row.got.printed)
+    if verdict is not Verdict.PASS:
+        raise AcceptError(
+            f"{name}: {row.got.value} {row.got.unit} would be {verdict.value} against itself: {why}",
+            cause=f"{rule} decides without regard to the accepted value",
+            remedy="mend the patch; if the policy is wrong, change its line and the origin of its number",
+        )
 
 
 def _unchanged(row: Row) -> bool:

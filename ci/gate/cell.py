@@ -103,7 +103,7 @@ class Cells:
         if verdict is Verdict.PASS:
             return None
         cause = Cause.TYPE if verdict is Verdict.INVALID else Cause.COMPARED
-        return self._row(cell, verdict, cause, why, self._remedy(verdict, cell.case))
+        return self._row(cell, verdict, cause, why, self._remedy(verdict, cell.case, rule))
 
     def _ab(self, cell: Together, record: Record, rule: Rule) -> Row:
         """Compare the arms of one record with each other: the accepted value plays no part in it."""
@@ -115,7 +115,7 @@ class Cells:
         cause = Cause.TYPE if result.verdict is Verdict.INVALID else Cause.COMPARED
         # An improvement needs no acceptance: the next comparison is again one of arms with each other.
         settled = result.verdict in (Verdict.PASS, Verdict.IMPROVED)
-        remedy = "" if settled else self._remedy(result.verdict, cell.case)
+        remedy = "" if settled else self._remedy(result.verdict, cell.case, rule)
         return dataclasses.replace(self._row(cell, result.verdict, cause, result.why, remedy), ab=result)
 
     def _unplanned(self, cell: Together) -> Row:
@@ -131,11 +131,14 @@ class Cells:
         remedy = f"plan it again, or accept without it: {self._accept(None)}"
         return self._row(cell, Verdict.MISSING, Cause.NOT_PLANNED, why, remedy)
 
-    def _remedy(self, verdict: Verdict, case: str) -> str:
+    def _remedy(self, verdict: Verdict, case: str, rule: Rule) -> str:
         if verdict is Verdict.IMPROVED:
             return self._accept(case)
         if verdict is Verdict.INCONCLUSIVE:
             return f"measure a fresh session: python -m ci run {self.suite} --lane {self.lane}"
+        if verdict is Verdict.REGRESSED and (rule.kind is Kind.AB or rule.limit is not None):
+            # Decided by the rule alone: an accepted value changes nothing.
+            return f"mend the patch; if the number of the rule is wrong, change it in {self.policy.path.name}"
         return f"mend the patch; if the new value is right: {self._accept(case)}"
 
     def _accept(self, case: str | None) -> str:

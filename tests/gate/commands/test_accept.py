@@ -12,7 +12,7 @@ from ci.proof.checkout import Checkout, boots
 from ci.results.aa import read_aa
 from ci.results.jsonl import read_baseline
 from ci.results.records import Record
-from tests.gate.samples import PLAN_TEXT, Sample
+from tests.gate.samples import PLAN_TEXT, POLICY_TEXT, Sample
 
 BASELINE = Path("baselines/cpu/property.jsonl")
 
@@ -64,6 +64,23 @@ def test_change_is_printed_and_stored(
     (changed,) = [one for one in read_baseline(BASELINE).records if one.accepted.by == "Bob"]
     assert (changed.case, changed.value, changed.accepted.why) == ("grid", 3, "grid extended")
     assert len(BASELINE.read_bytes().splitlines()) == 6
+
+
+def test_a_value_beyond_a_limit_of_the_policy_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next comparison would be red all the same, so nothing is written, and the error names the line."""
+    sample = Sample(policy_text=POLICY_TEXT.replace('kind = "at-most"', 'kind = "at-most"\nlimit = 2000'))
+    sample.measure("boot", "bytes", 2048, "bytes")
+    sample.measure("grid", "violations", 3)
+    monkeypatch.chdir(sample.write(tmp_path))
+    before = BASELINE.read_bytes()
+    assert _accept("--why", "larger") == 2
+    assert BASELINE.read_bytes() == before
+    said = "".join(capsys.readouterr())
+    assert "2048 bytes would be regressed against itself: above the limit 2000" in said
+    assert "policy.toml: rule 3 */boot/bytes at-most 2000 decides without regard" in said
+    assert said.splitlines()[-1].endswith("(exit 2)")
 
 
 def test_all_suites_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

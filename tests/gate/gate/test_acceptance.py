@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ci.gate.acceptance import Accepted, AcceptError, Step, accept_suite, new_aa_sessions
+from ci.proof.checkout import boots
 from ci.results.folder import RECORDS_FILE, FileProblem
 from ci.results.jsonl import encode
-from ci.results.records import AaSession, AbSession, Acceptance, Record, Remeasure
-from tests.gate.samples import FIRST, JUNIT_TEXT, Sample, policy
+from ci.results.records import AaSession, AbSession, Acceptance, Record, Remeasure, Scalar
+from tests.gate.samples import FIRST, JUNIT_TEXT, PLAN_TEXT, POLICY_TEXT, Sample, policy
 
 SECOND = Acceptance(date="2026-09-01", by="Bob", why="new pin")
 
@@ -229,6 +230,91 @@ def test_only_new_sessions_of_an_arm_against_itself_are_noise() -> None:
     assert new_aa_sessions(sample.files(), "grid", SECOND) == ()
     sample.has_results = False
     assert new_aa_sessions(sample.files(), "*", SECOND) == ()
+
+
+LIMITED = (
+    POLICY_TEXT
+    + """
+[[rule]]
+match = "property/limits/above"
+kind = "at-most"
+limit = 5
+origin = "sample"
+
+[[rule]]
+match = "property/limits/below"
+kind = "at-least"
+limit = 5
+origin = "sample"
+
+[[rule]]
+match = "property/limits/share"
+kind = "relative"
+direction = "neither"
+margin = 0.02
+origin = "sample"
+
+[[rule]]
+match = "property/limits/speed"
+kind = "ab"
+direction = "lower-is-better"
+margin = 0.005
+pairs = 8
+origin = "sample"
+"""
+)
+
+
+def _limited(metric: str, value: Scalar, *sessions: AbSession) -> Sample:
+    planned = PLAN_TEXT + f'\n[[suite.case]]\nnames = ["limits"]\nmetrics = ["{metric}"]\n'
+    sample = Sample(policy_text=LIMITED, plan_text=planned)
+    sample.records["limits", metric] = Record("limits", metric, value, "ms", sessions=sessions)
+    return sample
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "why"),
+    [
+        ("above", 5.5, "5.5 ms would be regressed against itself: above the limit 5"),
+        ("below", 4.5, "4.5 ms would be regressed against itself: below the limit 5"),
+        ("share", "text", "text ms would be invalid against itself: relative compares numbers, this is str"),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_what_no_baseline_can_make_pass_is_refused(metric: str, value: Scalar, why: str, known: bool) -> None:
+    """A limit of the policy stands whatever was accepted, even if it is the very same value."""
+    sample = _limited(metric, value)
+    if known:
+        sample.accept("limits", metric, value, "ms")
+    with pytest.raises(AcceptError) as caught:
+        _accept(sample, "limits")
+    assert caught.value.what == f"cpu/property limits {metric}: {why}"
+    assert caught.value.cause is not None
+    assert caught.value.cause.startswith(f"policy.toml: rule {5 + LIMITS.index(metric)} ")
+    assert caught.value.remedy is not None
+    assert "policy" in caught.value.remedy
+    assert _accept(sample, "grid").changes == ()
+
+
+LIMITS = ("above", "below", "share", "speed")
+"""Rules 5 to 8, behind the four of the sample."""
+
+
+@pytest.mark.parametrize("metric", ["above", "below"])
+def test_a_value_at_its_limit_is_taken(metric: str) -> None:
+    """The edge passes, so it may become a baseline."""
+    assert _by_key(_accept(_limited(metric, 5)))["limits", metric] == (5, "Bob")
+
+
+def test_a_slower_arm_cannot_be_accepted() -> None:
+    """No baseline plays a part between two arms; a comparison that is not settled may be stored."""
+    slow = [boots(0.03, run) for run in ("r0", "r1")]
+    with pytest.raises(AcceptError, match="limits speed is regressed, and accepting it cannot") as caught:
+        _accept(_limited("speed", 10.0, *slow))
+    assert caught.value.remedy is not None
+    assert "policy.toml: rule 8 property/limits/speed ab 0.005" in caught.value.remedy
+    open_ = _limited("speed", 10.0, boots(0.004, "r1", noise=0.003))
+    assert _by_key(_accept(open_))["limits", "speed"] == (10.0, "Bob")
 
 
 MOVED = Remeasure("0.28.0", "the pin moved")

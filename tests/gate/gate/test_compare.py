@@ -448,6 +448,23 @@ def test_ab_arm_b_is_the_subject(arms: tuple[str, str]) -> None:
     assert (row.cause is Cause.ARM) is (arms[1] == "stock")
 
 
+def test_what_a_rule_decides_alone_is_not_offered_for_acceptance() -> None:
+    """Neither a limit nor an A/B margin looks at the accepted value, so accepting would mend nothing."""
+    alone = "mend the patch; if the number of the rule is wrong, change it in policy.toml"
+    slow = _row(_ab_sample(_boots(0.03, "s1"), _boots(0.03, "r1")))
+    assert (slow.verdict, slow.remedy) == (Verdict.REGRESSED, alone)
+    sample = Sample()
+    sample.measure("boot", "bytes", 2048, "bytes")
+    offered = "mend the patch; if the new value is right: python -m ci accept "
+    for text, remedy in (
+        (POLICY_TEXT, offered + "--lane cpu --suite property --case boot --why TEXT"),
+        (POLICY_TEXT.replace('kind = "at-most"', 'kind = "at-most"\nlimit = 2000'), alone),
+    ):
+        sample.policy_text = text
+        (row,) = [row for row in sample.verdict().rows if row.metric == "bytes"]
+        assert (row.verdict, row.remedy) == (Verdict.REGRESSED, remedy)
+
+
 def test_rows_beyond_a_limit_are_counted() -> None:
     """Rows that are not kept still count in every sum, in the verdict and in the exit code."""
     sample = Sample()
