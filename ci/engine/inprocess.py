@@ -13,6 +13,8 @@ import os
 import sys
 from typing import Any
 
+from ci.engine.timed import encode, timed
+
 HOST = "127.0.0.1"
 BREAK_VARIABLE = "FORKPROOF_BREAK"
 
@@ -76,10 +78,16 @@ def generate(engine: Any, asked: dict[str, Any]) -> str:
         temperature=float(asked.get("temperature", 0)),
         ignore_eos=bool(asked.get("ignore_eos", False)),
     )
-    prompts = asked["prompt"] if isinstance(asked["prompt"], list) else [asked["prompt"]]
-    outputs = engine.generate(prompts, params, use_tqdm=False)
+    outputs = engine.generate(prompts_of(asked["prompt"]), params, use_tqdm=False)
     # Random weights may well generate bytes that are no text: tokens are an answer all the same.
     return "".join(one.outputs[0].text or f"<{len(one.outputs[0].token_ids)} tokens>" for one in outputs)
+
+
+def prompts_of(asked: Any) -> list[Any]:
+    """The prompts of a request, as vLLM's server takes them: a text, token numbers, or a list of either."""
+    several = isinstance(asked, list) and asked and not isinstance(asked[0], int)
+    prompts = asked if several else [asked]
+    return [{"prompt_token_ids": one} if isinstance(one, list) else one for one in prompts]
 
 
 def pages(engine: Any) -> type[http.server.BaseHTTPRequestHandler]:
@@ -97,9 +105,14 @@ def pages(engine: Any) -> type[http.server.BaseHTTPRequestHandler]:
             self.answer(200 if self.path in body else 404, body.get(self.path, ""))
 
         def do_POST(self) -> None:
-            """A completion."""
+            """A completion, a request timed by its steps, or the token ids of a text."""
             asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-            self.answer(200, json.dumps({"choices": [{"text": generate(engine, asked)}]}))
+            if self.path == "/timed":
+                self.answer(200, json.dumps(timed(engine, asked)))
+            elif self.path == "/encode":
+                self.answer(200, json.dumps(encode(engine, asked)))
+            else:
+                self.answer(200, json.dumps({"choices": [{"text": generate(engine, asked)}]}))
 
         def answer(self, status: int, body: str) -> None:
             """Send one answer."""

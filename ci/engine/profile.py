@@ -78,6 +78,44 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Readings of the GPU without which no boot starts; others may be unreadable, as under WSL2."""
 
 
+class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One prompt that is timed."""
+
+    kind: Literal["prose", "repeat"]
+    tokens: int
+    """Of the prompt, exactly."""
+
+    @property
+    def name(self) -> str:
+        """Kind and length."""
+        return f"{self.kind}-{self.tokens}"
+
+
+class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a throughput session of this profile times, and how it is judged."""
+
+    arms: tuple[str, str]
+    """Reference and subject, each an arm and the flags it runs under: `patched+VLLM_INT4_MQ_3D=0`."""
+    points: list[Point]
+    generate: int
+    """Tokens of each timed request."""
+    judge: Literal["decode_tok_s", "step_ms", "isolated_step_ms"]
+    """The metric that is judged; tokens per second only where all boots share one compile lineage."""
+    seed: int = 20260901
+    chat: bool = False
+    """The prompt is a chat message, with thinking off."""
+    paths: tuple[str, str] | None = None
+    """The kernel that verify batches of a full draft take in either arm, where the session is about that."""
+    soak_s: float = 60.0
+    """How long the GPU works before the first counted boot."""
+    boot_s: float = 180.0
+    """An estimate of one boot with its requests, for the first announcement only."""
+    dummy_layers: tuple[int, int] = (8, 2)
+    """Of target and drafter, where the model is the dummy."""
+    not_run: list[str] = []
+    """What its origin says was not run there."""
+
+
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One experiment on one lane."""
 
@@ -96,6 +134,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     expect: Expect = Expect()
     limits: Limits = Limits()
+    measure: Measure | None = None
 
     @property
     def name(self) -> str:
@@ -127,7 +166,33 @@ def parse_profile(text: str, path: Path) -> Profile:
         )
     if not profile.serve.max_num_seqs or min(profile.serve.max_num_seqs) < 1:
         raise ProfileError(f"{path}: max_num_seqs must list at least one number of sequences")
+    if profile.measure is not None:
+        check_measure(profile, profile.measure, path)
     return profile
+
+
+def check_measure(profile: Profile, measure: Measure, path: Path) -> None:
+    """Refuse a measure that could not say anything.
+
+    Raises:
+        ProfileError: no point, a point twice, too few tokens, too long, or a judge that the lineage forbids.
+    """
+    names = [point.name for point in measure.points]
+    if not names or len(set(names)) < len(names):
+        raise ProfileError(f"{path}: measure.points is empty or names a point twice")
+    if measure.generate < 2 or min(point.tokens for point in measure.points) < 2:
+        raise ProfileError(f"{path}: a decode rate needs at least 2 tokens, prompt and answer alike")
+    longest = max(point.tokens for point in measure.points) + measure.generate
+    if longest > profile.serve.max_model_len:
+        raise ProfileError(
+            f"{path}: {longest} tokens do not fit into max_model_len {profile.serve.max_model_len}"
+        )
+    if measure.judge == "decode_tok_s" and not profile.lineage.startswith("shared:"):
+        raise ProfileError(
+            f"{path}: tokens per second is judged, but every boot compiles its own code",
+            cause="fresh compiles of one code accept drafts differently, whatever the arm",
+            remedy='judge = "step_ms", or a shared lineage',
+        )
 
 
 def profile_names(folder: Path = PROFILES) -> list[str]:

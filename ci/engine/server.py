@@ -122,8 +122,10 @@ class Server:
         except (OSError, urllib.error.URLError, ValueError):
             return None
 
-    def complete(self, prompt: str, max_tokens: int = 16) -> str | None:
-        """The text that the server generates; None if it answers with anything else."""
+    def complete(self, prompt: str | Sequence[Sequence[int]], max_tokens: int = 16) -> str | None:
+        """The text that the server generates for a text, or for the first of several prompts in token
+        numbers; None if it answers with anything else.
+        """
         asked = json.dumps({"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True})
         request = urllib.request.Request(  # noqa: S310 - our own host
             self.url("/v1/completions"), data=asked.encode(), headers={"Content-Type": "application/json"}
@@ -134,6 +136,24 @@ class Server:
             return str(said["choices"][0]["text"])
         except (OSError, urllib.error.URLError, ValueError, KeyError, IndexError, TypeError):
             return None
+
+    def post(self, path: str, asked: Mapping[str, Any], timeout_s: float = REQUEST_S) -> dict[str, Any]:
+        """The JSON object that a page answers.
+
+        Raises:
+            ServerError: no answer in time, another status, or no object.
+        """
+        request = urllib.request.Request(  # noqa: S310 - our own host
+            self.url(path), data=json.dumps(asked).encode(), headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310 - our own host
+                said: Any = json.loads(answer.read())
+        except (OSError, ValueError) as error:
+            raise ServerError(f"{path}: no usable answer: {error}", remedy=f"look at {self.log}") from error
+        if not isinstance(said, dict):
+            raise ServerError(f"{path}: answered no object", remedy=f"look at {self.log}")
+        return said
 
     def url(self, path: str) -> str:
         """An address on this server."""

@@ -1,0 +1,298 @@
+"""What one healthy engine is asked for, and the numbers that follow from its answers.
+
+For each prompt: one token (which fills the prefix cache), one token again, then all tokens. The second
+request does what the third does before its first decode step, so their differences are decode alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ci.engine.client import DEADLINE_S, RequestFailedError, Streamed, stream
+from ci.engine.metrics import Counter, Growth, MetricsError, Snapshot, growth, settled
+from ci.engine.profile import Point
+from ci.engine.prompts import common_tail, exact_prompt
+from ci.engine.server import Server, ServerError
+from ci.errors import GateError
+from ci.results.throughput import Number, PointMeasure
+
+SETTLE_S = 0.05
+NO_THINKING = {"enable_thinking": False}
+"""What the chat templates of models that think take to leave it out."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request that succeeded. Times are seconds since it was sent."""
+
+    ttft_s: float
+    total_s: float
+    chunks: int
+    prompt_tokens: int
+    completion_tokens: int
+    text: str
+    iterations: Growth
+    """Engine steps that gave tokens."""
+    drafts: Growth
+    cached: Growth
+    """Prompt tokens from the prefix cache."""
+
+    @property
+    def decode_s(self) -> float:
+        """From the first text to the last."""
+        return self.total_s - self.ttft_s
+
+
+class Engine(Protocol):
+    """An engine that can be asked; how is its own business."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text as a prompt."""
+
+    def tail(self) -> list[int]:
+        """Tokens that every prompt has to end with."""
+
+    def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
+        """Generate greedily; raises RequestFailedError or MetricsError."""
+
+
+@dataclass(frozen=True)
+class ServedEngine:
+    """vLLM's OpenAI-compatible server."""
+
+    server: Server
+    chat: bool = False
+
+    def encode(self, text: str) -> list[int]:
+        """By the server's own tokenizer; a chat message with its template around it."""
+        asked: dict[str, Any] = {"prompt": text}
+        if self.chat:
+            asked = {
+                "messages": [{"role": "user", "content": text}],
+                "add_generation_prompt": True,
+                "chat_template_kwargs": NO_THINKING,
+            }
+        return tokens_of(self.server.post("/tokenize", asked))
+
+    def tail(self) -> list[int]:
+        """What the chat template puts behind the message."""
+        return (
+            common_tail(self.encode("One message."), self.encode("Another one, of other words"))
+            if self.chat
+            else []
+        )
+
+    def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
+        """Stream a completion, and read what the server counted meanwhile."""
+        before = self.counters()
+        body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+        got = stream(self.server.url("/v1/completions"), body)
+        return served_answer(got, before, self.counters())
+
+    def counters(self) -> Snapshot | str:
+        """The counters, once they stand still; the reason if there are none."""
+        try:
+            return settled(lambda: self.server.get("/metrics"), lambda: time.sleep(SETTLE_S))
+        except MetricsError as error:
+            return error.what
+
+
+def served_answer(got: Streamed, before: Snapshot | str, after: Snapshot | str) -> Answer:
+    """A streamed request with the growth of the counters over it."""
+
+    def grown(counter: Counter) -> Growth:
+        if isinstance(before, str) or isinstance(after, str):
+            return Growth(None, before if isinstance(before, str) else str(after))
+        return growth(before, after, counter)
+
+    cached = got.usage.cached_tokens
+    return Answer(
+        ttft_s=got.ttft_s,
+        total_s=got.total_s,
+        chunks=len(got.content_s),
+        prompt_tokens=got.usage.prompt_tokens,
+        completion_tokens=got.usage.completion_tokens,
+        text=got.text,
+        iterations=grown(Counter.ITERATIONS),
+        drafts=grown(Counter.DRAFTS),
+        cached=Growth(float(cached)) if cached is not None else grown(Counter.CACHE_HITS),
+    )
+
+
+@dataclass(frozen=True)
+class InProcessEngine:
+    """The engine of `ci.engine.inprocess`, timed inside its own process."""
+
+    server: Server
+
+    def encode(self, text: str) -> list[int]:
+        """By the engine's tokenizer."""
+        return tokens_of(self.server.post("/encode", {"prompt": text}))
+
+    def tail(self) -> list[int]:
+        """Nothing: it knows no chats."""
+        return []
+
+    def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
+        """Have a request timed by the engine's steps."""
+        said = self.server.post("/timed", {"prompt": list(prompt), "max_tokens": max_tokens}, DEADLINE_S)
+        return timed_answer(said)
+
+
+def timed_answer(said: dict[str, Any]) -> Answer:
+    """The answer that the engine's own record of its steps gives.
+
+    Raises:
+        ServerError: the record has no steps or is of another form.
+    """
+    try:
+        steps = [(float(at), int(tokens)) for at, tokens in said["steps"]]
+        cached = said["cached_tokens"]
+        if not steps:
+            raise ServerError("the engine generated nothing", remedy="read the engine's log")
+        return Answer(
+            ttft_s=steps[0][0],
+            total_s=steps[-1][0],
+            chunks=len(steps),
+            prompt_tokens=int(said["prompt_tokens"]),
+            completion_tokens=sum(tokens for _, tokens in steps),
+            text=json.dumps(said["tokens"]),
+            iterations=Growth(float(len(steps))),
+            drafts=Growth(None, "an engine in one process keeps no count of drafts"),
+            cached=Growth(None, "the engine does not say") if cached is None else Growth(float(cached)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ServerError(f"the engine's record cannot be read: {error!r}") from error
+
+
+def tokens_of(said: dict[str, Any]) -> list[int]:
+    """Token ids out of a tokenizer's answer.
+
+    Raises:
+        ServerError: there are none.
+    """
+    tokens = said.get("tokens")
+    if not isinstance(tokens, list) or not tokens or not all(type(one) is int for one in tokens):
+        raise ServerError(f"the tokenizer answered {str(said)[:200]}")
+    return tokens
+
+
+def measure_points(
+    engine: Engine, points: Sequence[Point], generate: int, seed: int, *, cached: bool
+) -> tuple[list[PointMeasure], list[str]]:
+    """Time every prompt, shorter ones of a kind first; what went wrong ends the boot's measuring.
+
+    Args:
+        engine: healthy, and asked by nobody else.
+        points: the prompts.
+        generate: tokens of the timed request.
+        seed: of the prose.
+        cached: whether the engine has a prefix cache, whose hits then must be seen.
+
+    Returns:
+        What was measured, and the problems; a boot with a problem is not compared.
+    """
+    found: list[PointMeasure] = []
+    try:
+        tail = engine.tail()
+        for point in sorted(points, key=lambda one: (one.kind, one.tokens)):
+            prompt = exact_prompt(engine.encode, point.kind, seed, point.tokens, tail)
+            first = engine.ask(prompt, 1)
+            again = engine.ask(prompt, 1) if cached else first
+            whole = engine.ask(prompt, generate)
+            problems = request_problems(point, generate, first, again, whole, cached=cached)
+            if problems:
+                return found, problems
+            found.append(point_measure(point, first, again, whole))
+    except GateError as error:
+        kind = error.failure.name.lower() if isinstance(error, RequestFailedError) else type(error).__name__
+        return found, [f"a request failed ({kind}): {error.what}"]
+    return found, []
+
+
+def request_problems(
+    point: Point, generate: int, first: Answer, again: Answer, whole: Answer, *, cached: bool
+) -> list[str]:
+    """What makes the three requests of a prompt no measurement."""
+    problems = []
+    for answer in (first, again, whole):
+        if answer.prompt_tokens != point.tokens:
+            problems.append(f"{point.name}: the server counted {answer.prompt_tokens} prompt tokens")
+            break
+    counts = (first.completion_tokens, again.completion_tokens, whole.completion_tokens)
+    if counts != (1, 1, generate):
+        problems.append(f"{point.name}: {counts} tokens were generated, not 1, 1 and {generate}")
+    if cached:
+        hits = (again.cached.value, whole.cached.value)
+        if hits[0] is None or hits[1] is None:
+            why = again.cached.reason or whole.cached.reason
+            problems.append(f"{point.name}: the prefix cache's hits could not be read: {why}")
+        elif hits[0] != hits[1] or not hits[0] > 0:
+            problems.append(
+                f"{point.name}: unequal hits of the prefix cache: {hits[0]:g} and {hits[1]:g} tokens"
+            )
+    return problems
+
+
+def point_measure(point: Point, first: Answer, again: Answer, whole: Answer) -> PointMeasure:
+    """The numbers of one prompt; those that need steps are None where steps could not be counted."""
+    generated = whole.completion_tokens
+    steps = steps_between(again, whole)
+    drafts = whole.drafts
+    alone_s = whole.total_s - again.total_s
+    return PointMeasure(
+        point=point.name,
+        prompt_tokens=whole.prompt_tokens,
+        completion_tokens=generated,
+        chunks=whole.chunks,
+        steps=steps,
+        drafts=Number(drafts.value, drafts.reason),
+        decode_tok_s=ratio(generated, whole.decode_s, "all text came in one piece"),
+        step_ms=per_step(whole.decode_s, steps),
+        tokens_per_step=ratio(generated - 1, steps.value, steps.reason or "no step"),
+        isolated_tok_s=ratio(generated - 1, alone_s, "the longer request took no longer"),
+        isolated_step_ms=per_step(alone_s, steps),
+        prefill_ms=Number(first.ttft_s * 1e3),
+        cached_tokens=Number(whole.cached.value, whole.cached.reason),
+        text_sha256=hashlib.sha256(whole.text.encode()).hexdigest(),
+    )
+
+
+def steps_between(again: Answer, whole: Answer) -> Number:
+    """Decode steps: the steps of the longer request less those of the one that ends with its first token."""
+    for answer in (again, whole):
+        if answer.iterations.value is None:
+            return Number(None, answer.iterations.reason)
+    steps = (whole.iterations.value or 0.0) - (again.iterations.value or 0.0)
+    if not 1 <= steps < whole.completion_tokens:
+        return Number(None, f"{steps:g} decode steps cannot have given {whole.completion_tokens} tokens")
+    if whole.chunks > steps + 1:
+        return Number(None, f"{whole.chunks} pieces of text came in {steps:g} decode steps")
+    return Number(steps)
+
+
+def ratio(above: float, below: float | None, reason: str) -> Number:
+    """A quotient, or why there is none."""
+    return Number(above / below) if below is not None and below > 0 else Number(None, reason)
+
+
+def per_step(seconds: float, steps: Number) -> Number:
+    """Milliseconds per step."""
+    if steps.value is None:
+        return steps
+    return Number(seconds * 1e3 / steps.value) if seconds > 0 else Number(None, "all text came in one piece")
+
+
+def soak(engine: Engine, seconds: float, clock: Callable[[], float] = time.monotonic) -> int:
+    """Keep the GPU at work so that it is warm when the first boot counts; returns the requests made."""
+    until, made = clock() + seconds, 0
+    prompt = exact_prompt(engine.encode, "prose", 0, 256, [])
+    while clock() < until:
+        engine.ask(prompt, 128)
+        made += 1
+    return made

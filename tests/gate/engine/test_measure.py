@@ -1,0 +1,163 @@
+"""The numbers of a prompt, and what makes its requests no measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ci.engine.client import Failure, RequestFailedError, Streamed, Usage
+from ci.engine.measure import Answer, measure_points, served_answer, soak, steps_between
+from ci.engine.metrics import Growth, read_metrics
+from ci.engine.profile import Point
+from ci.results.throughput import Number
+
+POINT = Point("prose", 100)
+PREFILL_S, STEP_S, TOKENS_PER_STEP = 2.0, 0.025, 3
+
+
+@dataclass
+class Scripted:
+    """An engine of fixed times: a prefill unless cached, then a step per three tokens."""
+
+    cached: bool = True
+    change: dict[int, dict[str, object]] = field(default_factory=dict)
+    """By the number of the request, from 0: fields of its answer that differ."""
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def encode(self, text: str) -> list[int]:
+        """A byte is a token."""
+        return list(text.encode())
+
+    def tail(self) -> list[int]:
+        """None."""
+        return []
+
+    def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
+        """The next answer."""
+        number = len(self.asked)
+        hit = self.cached and any(tokens >= len(prompt) for tokens, _ in self.asked)
+        self.asked.append((len(prompt), max_tokens))
+        first = 0.01 if hit else PREFILL_S
+        steps = -(-(max_tokens - 1) // TOKENS_PER_STEP)
+        answer = Answer(
+            ttft_s=first,
+            total_s=first + steps * STEP_S,
+            chunks=steps + 1,
+            prompt_tokens=len(prompt),
+            completion_tokens=max_tokens,
+            text="x" * max_tokens,
+            iterations=Growth(float(steps + 1)),
+            drafts=Growth(float(steps)),
+            cached=Growth(96.0 if hit else 0.0),
+        )
+        changed = self.change.get(number, {})
+        if "failure" in changed:
+            raise RequestFailedError(Failure.NO_DONE, "after 3 chunks")
+        return replace(answer, **changed)  # type: ignore[arg-type]
+
+
+def measured(engine: Scripted, generate: int = 256, cached: bool = True) -> tuple[list[object], list[str]]:
+    """One prompt."""
+    points, problems = measure_points(engine, [POINT], generate, 1, cached=cached)
+    return list(points), problems
+
+
+def test_numbers() -> None:
+    """256 tokens in 85 steps of 25 ms, after a prefill of 2 s that no rate contains."""
+    engine = Scripted()
+    (point,), problems = measure_points(engine, [POINT], 256, 1, cached=True)
+    assert problems == []
+    assert engine.asked == [(100, 1), (100, 1), (100, 256)]
+    assert (point.point, point.prompt_tokens, point.completion_tokens) == ("prose-100", 100, 256)
+    assert (point.steps.value, point.drafts.value, point.chunks) == (85.0, 85.0, 86)
+    decode_s = 85 * STEP_S
+    assert point.step_ms.value == pytest.approx(25.0)
+    assert point.decode_tok_s.value == pytest.approx(256 / decode_s)
+    assert point.isolated_tok_s.value == pytest.approx(255 / decode_s)
+    assert point.isolated_step_ms.value == pytest.approx(25.0)
+    assert point.tokens_per_step.value == pytest.approx(3.0)
+    assert point.prefill_ms.value == pytest.approx(2000.0)
+    assert point.cached_tokens.value == 96.0
+
+
+def test_without_prefix_cache() -> None:
+    """The prefill stands in both requests and goes out of their difference."""
+    engine = Scripted(cached=False)
+    (point,), problems = measure_points(engine, [POINT], 256, 1, cached=False)
+    assert problems == []
+    assert engine.asked == [(100, 1), (100, 256)]
+    assert point.isolated_tok_s.value == pytest.approx(255 / (85 * STEP_S))
+    assert point.steps.value == 85.0
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "words"),
+    [
+        (0, {"prompt_tokens": 99}, "counted 99 prompt tokens"),
+        (2, {"prompt_tokens": 101}, "counted 101 prompt tokens"),
+        (2, {"completion_tokens": 255}, "(1, 1, 255) tokens"),
+        (1, {"cached": Growth(0.0)}, "unequal hits of the prefix cache: 0 and 96"),
+        (2, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
+        (2, {"cached": Growth(None, "no such counter")}, "could not be read: no such counter"),
+        (1, {"failure": 1}, "a request failed (no_done)"),
+    ],
+)
+def test_problems(number: int, change: dict[str, object], words: str) -> None:
+    """A wrong count, an unproven hit of the prefix cache or a failed request: the boot is not compared."""
+    points, problems = measured(Scripted(change={number: change}))
+    assert points == []
+    assert words in problems[0]
+
+
+def test_short_prompts_first() -> None:
+    """What was measured before a failure is kept, and shorter prompts of a kind come first."""
+    engine = Scripted(change={3: {"failure": 1}})
+    points, problems = measure_points(engine, [Point("prose", 200), POINT], 4, 1, cached=True)
+    assert [one.point for one in points] == ["prose-100"]
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"iterations": Growth(None, "began anew")}, "began anew"),
+        ({"iterations": Growth(300.0)}, "299 decode steps cannot have given 256 tokens"),
+        ({"iterations": Growth(1.0)}, "0 decode steps cannot have given 256 tokens"),
+        ({"chunks": 90}, "90 pieces of text came in 85 decode steps"),
+    ],
+)
+def test_steps_not_known(change: dict[str, object], reason: str) -> None:
+    """Without a count of steps that can be true, whatever needs it is None, and the rest stays."""
+    (point,), problems = measure_points(Scripted(change={2: change}), [POINT], 256, 1, cached=True)
+    assert problems == []
+    for number in (point.steps, point.step_ms, point.tokens_per_step, point.isolated_step_ms):
+        assert number == Number(None, reason)
+    assert point.decode_tok_s.value is not None
+
+
+def test_chunks_may_be_fewer() -> None:
+    """Steps whose text came together in one chunk are still counted by the scheduler."""
+    engine = Scripted()
+    again, whole = engine.ask(range(100), 1), replace(engine.ask(range(100), 256), chunks=40)
+    assert steps_between(again, whole) == Number(85.0)
+
+
+def test_served_answer() -> None:
+    """The cache's hits come from usage where it says them, else from the counter; no page, no counts."""
+    page = 'vllm:iteration_tokens_total_count{engine="0"} %d\nvllm:prefix_cache_hits_total{engine="0"} %d\n'
+    before, after = (read_metrics(page % numbers) for numbers in ((5, 100), (91, 196)))
+    got = Streamed(10.0, (11.0, 12.0), Usage(100, 256, None), "text", "length")
+    answer = served_answer(got, before, after)
+    assert (answer.ttft_s, answer.total_s, answer.decode_s, answer.chunks) == (1.0, 2.0, 1.0, 2)
+    assert (answer.iterations.value, answer.cached.value, answer.drafts.value) == (86.0, 96.0, None)
+    told = served_answer(replace(got, usage=Usage(100, 256, 64)), before, after)
+    assert told.cached.value == 64.0
+    assert served_answer(got, "500", after).iterations == Growth(None, "500")
+
+
+def test_soak() -> None:
+    """The GPU is kept at work until its time is over."""
+    ticks = iter(range(100))
+    assert soak(Scripted(), 3.0, clock=lambda: float(next(ticks))) == 2
