@@ -12,14 +12,17 @@ from pathlib import Path
 from ci.commands import review
 from ci.commands.run import DEFAULT_ARM, add_options, choose_lanes, run_folder, run_suites
 from ci.errors import ExitCode, UsageError
-from ci.gate.rows import Row
+from ci.gate.plan import Plan
+from ci.gate.rows import Cause, Row
 from ci.gate.tables import matches
-from ci.gate.verdict import Verdict
+from ci.gate.verdict import Verdict, overall, verdict_word
 from ci.report.words import plain
 from ci.stack.plan import plan_arms
 from ci.stack.series import read_series, series_folder
 
 OUT_VARIABLE = "FORKPROOF_OUT"
+MAX_NAMED = 20
+"""Cases in an error's remedy."""
 EXAMPLES = """\
 examples:
   python -m ci blame pool share             runs the suite on every arm, from stock to the whole series
@@ -27,14 +30,34 @@ examples:
 """
 
 
+class NoCaseError(UsageError):
+    """A case that no arm could measure."""
+
+
 @dataclass(frozen=True)
 class Step:
     """What one arm did to the case."""
 
     arm: str
-    red: bool
+    verdict: Verdict
+    code: ExitCode
     why: str
-    """Of the first row that does not pass."""
+    """Of the first row that led to the verdict."""
+
+    @property
+    def green(self) -> bool:
+        """Tell whether the case passes."""
+        return self.code is ExitCode.PASS
+
+    @property
+    def red(self) -> bool:
+        """Tell whether the case fails; an arm on which it cannot be measured is neither green nor red."""
+        return self.code in (ExitCode.REGRESSED, ExitCode.CONTROL_FAILED)
+
+    @property
+    def word(self) -> str:
+        """Return the verdict as it is shown."""
+        return verdict_word(self.verdict, self.code)
 
 
 def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -54,16 +77,33 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> ExitCode:
-    """Walk the arms; exit 1 if one of them turns the case red, 0 if none does."""
+    """Walk the arms; the exit code is that of the arm to blame, 0 if the whole series passes."""
     if args.arm not in (None, DEFAULT_ARM):
         raise UsageError("blame walks all arms, so it takes no --arm", remedy="leave --arm out")
     rules = review.load_rules(review.default_baselines())
     ((suite, lane),) = choose_lanes([args.suite], args.lane, rules.plan)
+    check_case(rules.plan, lane, suite, args.case)
     names = [plan.name for plan in plan_arms(read_series(series_folder(args.series)))]
     steps = walk(names, lambda arm: _judge(args, rules, suite, lane, arm))
+    width = max(len(step.word) for step in steps)
     for step in steps:
-        review.say(f"{'red  ' if step.red else 'green'}  {plain(step.arm)}  {plain(step.why)}\n")
+        review.say(f"{step.word:{width}}  {plain(step.arm)}  {plain(step.why)}\n")
     return conclude(steps, args.case)
+
+
+def check_case(plan: Plan, lane: str, suite: str, case: str) -> None:
+    """Refuse a mistyped case before every arm has run for nothing; a test's own name is not in the plan.
+
+    Raises:
+        NoCaseError: nothing that is planned has this name.
+    """
+    if "::" in case or any(matches(case, one.case) for one in plan.metrics(lane, suite)):
+        return
+    planned = list(dict.fromkeys(plain(one.case, 40) for one in plan.metrics(lane, suite)))
+    raise NoCaseError(
+        f"no case of {suite} on {lane} matches {plain(case)!r}",
+        remedy=f"one of: {', '.join(planned[:MAX_NAMED])}" if planned else f"plan {suite} on {lane} first",
+    )
 
 
 def walk(arms: Sequence[str], judge: Callable[[str], Step]) -> list[Step]:
@@ -74,42 +114,54 @@ def walk(arms: Sequence[str], judge: Callable[[str], Step]) -> list[Step]:
 def conclude(steps: Sequence[Step], case: str) -> ExitCode:
     """Print and return what the walk shows.
 
-    The blamed arm is the last one that is red behind a green one or at the very
-    start, if the whole series is red; the patch between the two is the cause.
+    Of the arms from the last green one to the whole series the first is to
+    blame. Where no arm is green it is the first red one: before it the series
+    may not have had what the case is about.
     """
     name = plain(case)
-    if not steps[-1].red:
-        first = next((step.arm for step in steps if step.red), None)
+    if steps[-1].green:
+        before = next((step for step in steps if not step.green), None)
         detail = f"{name} passes on {steps[-1].arm}"
-        detail += f"; it was red on {first}" if first else " and on every other arm"
-        code = ExitCode.PASS
+        detail += f"; it was {before.word} on {before.arm}" if before else " and on every other arm"
+        blamed = steps[-1]
     else:
-        index = len(steps) - 1
-        while index > 0 and steps[index - 1].red:
-            index -= 1
-        before = f", green on {steps[index - 1].arm}" if index else ": no arm passes"
-        detail = f"{name} is red from {steps[index].arm} on{before}"
-        code = ExitCode.REGRESSED
-    word = Verdict.PASS.value if code is ExitCode.PASS else Verdict.REGRESSED.value
-    review.say(f"verdict: {word} - {detail} (exit {int(code)})\n")
-    return code
+        first = max((at for at, step in enumerate(steps) if step.green), default=-1) + 1
+        if first == 0:
+            first = next((at for at, step in enumerate(steps) if step.red), 0)
+        blamed = steps[first]
+        before = steps[first - 1] if first else None
+        detail = f"{name}: {blamed.word} from {blamed.arm} on"
+        detail += f", {'green' if before.green else before.word} on {before.arm}" if before else ""
+        detail += "" if any(step.green for step in steps) else ": no arm passes"
+    review.say(f"verdict: {blamed.word} - {detail} (exit {int(blamed.code)})\n")
+    return blamed.code
 
 
 def _judge(args: argparse.Namespace, rules: review.Rules, suite: str, lane: str, arm: str) -> Step:
     with _out(review.default_runs().parent / "blame" / arm):
         run_suites(argparse.Namespace(**{**vars(args), "arm": arm}), [(suite, lane)])
-        verdict = review.review_suite(rules, run_folder(suite, lane), lane, suite)[1]
-    return step_of(arm, [row for row in verdict.rows if matches(args.case, row.case) or row.case == "-"])
+        verdict = review.review_suite(rules, run_folder(suite, lane), lane, suite, keep=None)[1]
+    return step_of(arm, args.case, verdict.rows)
 
 
-def step_of(arm: str, rows: Sequence[Row]) -> Step:
-    """Return the step of an arm; without a single row there is nothing that could be green."""
-    bad = [row for row in rows if row.verdict.exit_code is not ExitCode.PASS]
-    if bad:
-        return Step(arm, True, f"{bad[0].case} {bad[0].metric}: {bad[0].verdict.value}: {bad[0].why}")
-    return Step(
-        arm, not rows, f"{len(rows)} metrics pass" if rows else "the case was neither measured nor planned"
-    )
+def step_of(arm: str, case: str, rows: Sequence[Row]) -> Step:
+    """Return the step of an arm: what became of the case, or of the run as a whole.
+
+    Without a single row there is nothing that could be green. Where the case
+    has no verdict, a red test of the run may say why.
+    """
+    chosen = [row for row in rows if matches(case, row.case) or row.case == "-"]
+    verdict, code = overall((row.verdict for row in chosen), any(row.control_failed for row in chosen))
+    if not chosen:
+        return Step(arm, verdict, code, "the case was neither measured nor planned")
+    if code is ExitCode.PASS:
+        return Step(arm, verdict, code, f"{len(chosen)} metrics pass")
+    bad = min(chosen, key=lambda row: row.order)
+    why = f"{plain(bad.case, 80)} {plain(bad.metric, 80)}: {bad.why}"
+    test = next((row for row in rows if row.cause is Cause.TEST), None)
+    if bad.cause is Cause.NO_RESULT and test is not None:
+        why += f"; {test.case.rpartition('::')[2]}: {test.why}"
+    return Step(arm, verdict, code, why)
 
 
 @contextmanager

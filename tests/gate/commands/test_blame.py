@@ -11,42 +11,82 @@ import pytest
 
 from ci.cli import main
 from ci.commands import blame
-from ci.commands.blame import Step, conclude, step_of
+from ci.commands.blame import NoCaseError, Step, check_case, conclude, step_of
 from ci.errors import ExitCode
-from ci.gate.rows import GateVerdict
+from ci.gate.rows import Row
+from ci.gate.verdict import Verdict
 from tests.gate.report.states import STATES
-from tests.gate.samples import Sample
+from tests.gate.samples import JUNIT_TEXT, Sample, plan
+
+KINDS = {
+    "g": (Verdict.PASS, ExitCode.PASS),
+    "r": (Verdict.REGRESSED, ExitCode.REGRESSED),
+    "c": (Verdict.INVALID, ExitCode.CONTROL_FAILED),
+    "m": (Verdict.MISSING, ExitCode.NO_VERDICT),
+}
 
 
 @pytest.mark.parametrize(
-    ("reds", "code", "says"),
+    ("kinds", "says"),
     [
-        ([False, False, False], 0, "c passes on p2 and on every other arm"),
-        ([True, True, False], 0, "c passes on p2; it was red on p0"),
-        ([False, False, True], 1, "c is red from p2 on, green on p1"),
-        ([False, True, True], 1, "c is red from p1 on, green on p0"),
-        ([True, False, True], 1, "c is red from p2 on, green on p1"),
-        ([True, True, True], 1, "c is red from p0 on: no arm passes"),
+        ("ggg", "pass - c passes on p2 and on every other arm (exit 0)"),
+        ("rrg", "pass - c passes on p2; it was regressed on p0 (exit 0)"),
+        ("mgg", "pass - c passes on p2; it was missing on p0 (exit 0)"),
+        ("ggr", "regressed - c: regressed from p2 on, green on p1 (exit 1)"),
+        ("grr", "regressed - c: regressed from p1 on, green on p0 (exit 1)"),
+        ("rgr", "regressed - c: regressed from p2 on, green on p1 (exit 1)"),
+        ("rrr", "regressed - c: regressed from p0 on: no arm passes (exit 1)"),
+        ("mrr", "regressed - c: regressed from p1 on, missing on p0: no arm passes (exit 1)"),
+        ("mgc", "control failed - c: control failed from p2 on, green on p1 (exit 3)"),
+        ("mgmr", "missing - c: missing from p2 on, green on p1 (exit 2)"),
+        ("mmm", "missing - c: missing from p0 on: no arm passes (exit 2)"),
     ],
 )
-def test_conclusion(reds: list[bool], code: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The blamed arm is the first of the red ones that reach to the whole series."""
-    steps = [Step(f"p{number}", red, "") for number, red in enumerate(reds)]
-    assert conclude(steps, "c") == code
-    assert says in capsys.readouterr().out
+def test_conclusion(kinds: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Blamed is the first arm behind the last green one; an arm that lacks the case is not red for it."""
+    steps = [Step(f"p{number}", *KINDS[kind], "") for number, kind in enumerate(kinds)]
+    code = conclude(steps, "c")
+    assert capsys.readouterr().out == f"verdict: {says}\n"
+    assert says.endswith(f"(exit {int(code)})")
 
 
-def _rows(name: str) -> GateVerdict:
-    return STATES[name]()
+def _rows(name: str) -> tuple[Row, ...]:
+    return STATES[name]().rows
 
 
-def test_a_step_is_red_for_its_first_bad_row() -> None:
-    """What does not pass is named; a case without any row is not green."""
-    bad = step_of("x", _rows("regressed").rows)
-    assert bad.red
-    assert bad.why.startswith("grid violations: regressed")
-    assert not step_of("x", _rows("pass").rows).red
-    assert step_of("x", ()).red
+def test_a_step_is_red_for_its_worst_row() -> None:
+    """What does not pass is named; a case without any row is not green; other cases do not matter."""
+    bad = step_of("x", "grid", _rows("regressed"))
+    assert (bad.red, bad.green, bad.word) == (True, False, "regressed")
+    assert bad.why.startswith("grid violations: ")
+    assert step_of("x", "boot", _rows("regressed")).green
+    assert step_of("x", "grid", _rows("pass")).green
+    none = step_of("x", "other", _rows("pass"))
+    assert (none.green, none.red, none.why) == (False, False, "the case was neither measured nor planned")
+
+
+def test_an_arm_without_the_case_says_why() -> None:
+    """A case that was not measured is not red, and the test that broke off is named."""
+    sample = Sample()
+    del sample.records["grid", "violations"]
+    broken = '><failure message="no plan in this arm"/></testcase>'
+    sample.junit_text = JUNIT_TEXT.replace('time="0.1"/>', broken, 1)
+    step = step_of("stock", "grid", sample.verdict().rows)
+    assert (step.red, step.green, step.word) == (False, False, "missing")
+    assert step.why == "grid violations: planned, but the run has no result for it; a: no plan in this arm"
+    test = step_of("stock", "*::a", sample.verdict().rows)
+    assert (test.red, test.why) == (True, "t::a test: no plan in this arm")
+
+
+def test_a_mistyped_case_runs_nothing() -> None:
+    """The plan knows the cases; only the names of tests are not in it."""
+    check_case(plan(), "cpu", "property", "gr*")
+    check_case(plan(), "cpu", "property", "t::a")
+    with pytest.raises(NoCaseError, match="no case of property on cpu matches 'gird'") as caught:
+        check_case(plan(), "cpu", "property", "gird")
+    assert caught.value.remedy == "one of: grid, boot, control-seq-rows"
+    with pytest.raises(NoCaseError, match="no case of pool on cpu"):
+        check_case(plan(), "cpu", "pool", "grid")
 
 
 def test_command_runs_every_arm_into_its_own_folder(
@@ -76,7 +116,10 @@ def test_command_runs_every_arm_into_its_own_folder(
     assert places == [("stock", "out/blame/stock"), ("patched", "out/blame/patched")]
     assert os.environ["FORKPROOF_OUT"] == "out"
     out = capsys.readouterr().out
-    assert out.splitlines()[-1] == "verdict: regressed - grid is red from patched on, green on stock (exit 1)"
+    assert (
+        out.splitlines()[-1]
+        == "verdict: regressed - grid: regressed from patched on, green on stock (exit 1)"
+    )
 
 
 def test_an_arm_is_not_asked_for() -> None:
