@@ -59,22 +59,41 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--reference", default="token-units", help="the arm without the pool (default: %(default)s)"
     )
-    parser.add_argument("--subject", default="patched", help="the arm with it (default: %(default)s)")
+    parser.add_argument(
+        "--break", dest="broken", choices=sorted(BREAKS), help="boot the subject with a break in it"
+    )
+    add_machine_options(parser)
+    parser.set_defaults(func=run)
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that boots: which arm, and how."""
+    parser.add_argument("--subject", default="patched", help="the arm with the patch (default: %(default)s)")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
     parser.add_argument(
         "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
     )
     parser.add_argument("--session", type=Path, help="folder of the boots (default: out/boots/LANE/PROFILE)")
     parser.add_argument("--in-process", action="store_true", help="without vLLM's server, with exact numbers")
-    parser.add_argument(
-        "--break", dest="broken", choices=sorted(BREAKS), help="boot the subject with a break in it"
-    )
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Hold the GPU, boot what is not on disk yet, judge every row."""
     profile = load_profile(args.profile)
+    session, _ = open_session(args, profile)
+    with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"boots {profile.name}"):
+        if args.broken:
+            return session.broken(args.subject, args.broken)
+        return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, args.subject)
+
+
+def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, Path]:
+    """The session of a profile on this machine, and its folder; what killed runs left behind is ended.
+
+    Raises:
+        GpuUnfitError: this machine has no GPU.
+        UsageError: the profile is for another lane.
+    """
     lane = detect_lane()
     if lane == "cpu":
         raise GpuUnfitError("there is no GPU to boot on", remedy="run it where nvidia-smi shows one")
@@ -87,11 +106,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         end_marked(mark)
     folder = args.session or Path("out", "boots", lane, profile.name)
     arms = {arm.name: arm for arm in find_arms(args.subject, args.series, {args.flavour})[args.flavour]}
-    with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"boots {profile.name}"):
-        session = Session(profile, lane, folder.resolve(), arms, args.in_process or bool(args.broken))
-        if args.broken:
-            return session.broken(args.subject, args.broken)
-        return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, args.subject)
+    in_process = args.in_process or bool(getattr(args, "broken", None))
+    session = Session(profile, lane, folder.resolve(), arms, in_process)
+    return session, session.folder
 
 
 class Session:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +15,8 @@ from ci.engine.profile import load_profile
 from ci.errors import ExitCode
 from ci.gate.membudget import judge_row
 from ci.gate.verdict import Verdict
-from ci.lanes.gpu import lease, read_state
 from ci.lanes.run import ROOT
 from ci.results.boot import Measured
-from ci.stack.cache import cache_root
 from ci.stack.manifest import read_manifest
 
 LANE = os.environ.get("FORKPROOF_LANE", "cpu")
@@ -36,21 +33,14 @@ ORDER = sorted(PROFILE.serve.max_num_seqs if LANE in PROFILES else DUMMY_ROWS, r
 """The rows that say most come first: where time runs out, the small ones are missing."""
 
 
-@pytest.fixture(scope="session")
-def gpu() -> Iterator[None]:
-    """This machine's GPU, held for the whole suite."""
-    with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite membudget"):
-        yield
-
-
-def session_of(profile: Any) -> Session:
+def session_of(profile: Any, folder: str | None = None) -> Session:
     """The boots of a profile, kept outside the run folder so that another run goes on with them."""
     roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
     arms: Any = {
         name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
         for name, root in roots.items()
     }
-    return Session(profile, LANE, ROOT / "out" / "boots" / LANE / profile.name, arms, IN_PROCESS)
+    return Session(profile, LANE, ROOT / "out" / "boots" / LANE / (folder or profile.name), arms, IN_PROCESS)
 
 
 @pytest.fixture(scope="session")
