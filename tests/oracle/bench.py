@@ -55,9 +55,7 @@ def worst_write_error(bench: Bench) -> WriteError:
     for part, source in enumerate((bench.key, bench.value)):
         rotated = kernels.single_rht(source.float()).to(source.dtype)
         pairs = zip(source.split(lengths), rotated.split(lengths), strict=True)
-        errors += [
-            write_error(*pair, bench.layer, row, lengths[row], part) for row, pair in enumerate(pairs)
-        ]
+        errors += [write_error(*pair, bench.layer, row, lengths[row], part) for row, pair in enumerate(pairs)]
     return WriteError(*(max(column) for column in zip(*map(astuple, errors), strict=True)))
 
 
