@@ -16,7 +16,7 @@ from ci.gate.plan import Plan
 from ci.gate.rows import Cause, Row
 from ci.gate.tables import matches
 from ci.gate.verdict import Verdict, overall, verdict_word
-from ci.report.words import plain
+from ci.report.words import plain, show_value
 from ci.stack.plan import plan_arms
 from ci.stack.series import read_series, series_folder
 
@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     check_case(rules.plan, lane, suite, args.case)
     names = [plan.name for plan in plan_arms(read_series(series_folder(args.series)))]
     steps = walk(names, lambda arm: _judge(args, rules, suite, lane, arm))
-    width = max(len(step.word) for step in steps)
+    words, arms = (max(map(len, many)) for many in ([one.word for one in steps], names))
     for step in steps:
-        review.say(f"{step.word:{width}}  {plain(step.arm)}  {plain(step.why)}\n")
+        review.say(f"{step.word:{words}}  {plain(step.arm):{arms}}  {plain(step.why)}\n")
     return conclude(steps, args.case)
 
 
@@ -158,6 +158,8 @@ def step_of(arm: str, case: str, rows: Sequence[Row]) -> Step:
         return Step(arm, verdict, code, f"{len(chosen)} metrics pass")
     bad = min(chosen, key=lambda row: row.order)
     why = f"{plain(bad.case, 80)} {plain(bad.metric, 80)}: {bad.why}"
+    if bad.got is not None and bad.baseline is not None and bad.cause is not Cause.TEST:
+        why += f" ({show_value(bad.baseline)} -> {show_value(bad.got)})"
     test = next((row for row in rows if row.cause is Cause.TEST), None)
     if bad.cause is Cause.NO_RESULT and test is not None:
         why += f"; {test.case.rpartition('::')[2]}: {test.why}"
