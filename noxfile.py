@@ -192,6 +192,13 @@ def rehearse(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def repin(session: nox.Session) -> None:
+    """Move the pin to another vLLM release and mark every baseline for measuring anew."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "repin", *session.posargs)
+
+
+@nox.session(default=False)
 def sweep(session: nox.Session) -> None:
     """End engines whose harness is gone, so that they hold no GPU memory."""
     install_locked(session, "gate.txt")

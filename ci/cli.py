@@ -42,6 +42,7 @@ from ci.commands import (
     propose,
     prove_red,
     rehearse,
+    repin,
     run,
     stack,
     sweep,
@@ -73,6 +74,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     needs,
     propose,
     rehearse,
+    repin,
     sweep,
     import_verdicts,
 )

@@ -71,13 +71,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     fates = [one.fate for one in seen]
     show(fates, console)
     console.print(cost(seen, time.monotonic() - started))
-    write_reports(default_folder(), series, fates, args.summary)
+    write_reports(out_folder("drift"), series, fates, args.summary)
     return conclude(fates, strict=args.strict)
 
 
-def default_folder() -> Path:
-    """Where the reports go: ``drift`` in ``$FORKPROOF_OUT``, by default ``out/``."""
-    return Path(os.environ.get("FORKPROOF_OUT") or "out") / "drift"
+def out_folder(name: str) -> Path:
+    """Where reports go: a folder in ``$FORKPROOF_OUT``, by default in ``out/``."""
+    return Path(os.environ.get("FORKPROOF_OUT") or "out") / name
 
 
 def show(fates: Sequence[ReleaseFate], console: Console) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -56,6 +57,29 @@ def write_atomic(path: Path, data: bytes) -> None:
         if temporary:
             with suppress(OSError):
                 os.unlink(temporary)
+
+
+def write_all(files: Mapping[Path, bytes]) -> None:
+    """Replace files that are there, in the order given: all of them, or none if one cannot be written.
+
+    Raises:
+        FileUnreadableError: a file cannot be read or written; those before it are as they were.
+    """
+    before = {path: _whole(path) for path in files}
+    written: list[Path] = []
+    try:
+        for path, data in files.items():
+            written.append(path)
+            write_atomic(path, data)
+    except BaseException:  # an interrupt, too, must not leave half of them
+        for path in written:
+            write_atomic(path, before[path])
+        raise
+
+
+def _whole(path: Path) -> bytes:
+    with open_plain(path, sys.maxsize) as stream:
+        return stream.read()
 
 
 @contextmanager

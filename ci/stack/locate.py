@@ -81,7 +81,8 @@ def find_wheel(version: str, platforms: Sequence[str], cache: Path, name: str = 
 
 def target_tags(platforms: Sequence[str]) -> list[str]:
     """Options that make pip's answer independent of the machine and the Python that asks."""
-    tags = [word for platform in platforms for word in ("--platform", platform)]
+    names = (name for platform in platforms for name in platform.split("."))  # a file may carry several
+    tags = [word for name in names for word in ("--platform", name)]
     return [*tags, "--python-version", WHEEL_PYTHON, "--implementation", "cp"]
 
 

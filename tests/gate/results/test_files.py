@@ -68,3 +68,32 @@ def test_only_plain_files_are_read(tmp_path: Path, kind: str) -> None:
         os.mkfifo(path)
     with pytest.raises(files.FileUnreadableError):
         files.read_limited(path, 10)
+
+
+def test_all_files_are_replaced_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure or an interrupt in the middle takes back what was written before it."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"1")
+    two.write_bytes(b"2")
+    files.write_all({one: b"a", two: b"b"})
+    assert (one.read_bytes(), two.read_bytes()) == (b"a", b"b")
+    real = files.write_atomic
+
+    def stop(path: Path, data: bytes) -> None:
+        if data == b"y":
+            raise KeyboardInterrupt
+        real(path, data)
+
+    monkeypatch.setattr(files, "write_atomic", stop)
+    with pytest.raises(KeyboardInterrupt):
+        files.write_all({one: b"x", two: b"y"})
+    assert (one.read_bytes(), two.read_bytes()) == (b"a", b"b")
+
+
+def test_a_file_that_is_not_there_keeps_the_others_as_they_are(tmp_path: Path) -> None:
+    """Files are replaced, so each of them exists before the first is written."""
+    one = tmp_path / "one"
+    one.write_bytes(b"1")
+    with pytest.raises(files.FileMissingError):
+        files.write_all({one: b"a", tmp_path / "two": b"b"})
+    assert one.read_bytes() == b"1"

@@ -29,7 +29,7 @@ FILES: dict[str, bytes] = {
     "vllm/v1/crlf.py": NUMBERED.replace(b"\n", b"\r\n"),
     "vllm/v1/empty.py": b"",
     "vllm/vllm_tool": b"#!/bin/sh\n",
-    f"{INFO}/METADATA": b"Metadata-Version: 2.1\nName: vllm\nVersion: 9.9.9\n",
+    f"{INFO}/METADATA": b"Metadata-Version: 2.1\nName: vllm\nVersion: 9.9.9\nRequires-Dist: torch==1\n",
     f"{INFO}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: cp38-abi3-any\n",
 }
 
@@ -58,7 +58,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
             info = zipfile.ZipInfo(name)
             # Stored, not deflated, so that what is left out of a range read shows in its size.
             info.compress_type = (
-                zipfile.ZIP_STORED if name.endswith((".so", ".json")) else zipfile.ZIP_DEFLATED
+                zipfile.ZIP_STORED if name.endswith((".so", ".json", "METADATA")) else zipfile.ZIP_DEFLATED
             )
             info.external_attr = (0o100755 if name.endswith("tool") else 0o100644) << 16
             archive.writestr(info, data)

@@ -85,3 +85,9 @@ def test_the_remedy_of_pip_comes_first(wheel: Any, tmp_path: Path, monkeypatch: 
 def test_a_path_with_spaces_is_a_path() -> None:
     """A file URL is decoded."""
     assert WheelSource("file:///a%20b/c.whl").local == Path("/a b/c.whl")
+
+
+def test_a_file_for_several_platforms_is_asked_for_by_each() -> None:
+    """pip takes one platform an option, a file name joins them by dots."""
+    tags = locate.target_tags(["manylinux_2_17_x86_64.manylinux2014_x86_64"])
+    assert tags[:4] == ["--platform", "manylinux_2_17_x86_64", "--platform", "manylinux2014_x86_64"]
