@@ -1,0 +1,199 @@
+"""A throughput session on disk: boots in the order A B B A, each kept when it is done, whole blocks only.
+
+What interrupts a session costs at most the block that was running: its boots are put aside, since a block
+counts as one stretch on one machine. A session goes on under the conditions that it began with or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ci.errors import GateError
+from ci.results.aa import BLOCK
+from ci.results.files import read_limited, write_atomic
+from ci.results.throughput import SCHEMA_VERSION, BootMeasure, SessionHead
+
+HEAD_FILE = "session.json"
+BOOTS, ASIDE = "boots", "aside"
+LIMIT_BYTES = 8 << 20
+
+BootOne = Callable[[int, str], BootMeasure]
+"""Boots at a place of the order; the letter says which arm."""
+Stop = Callable[[Sequence[BootMeasure]], str | None]
+"""After a whole block: why no further boot is needed, or None."""
+
+
+class SessionError(GateError):
+    """A session's folder cannot be used for this session."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a session has come."""
+
+    boots: tuple[BootMeasure, ...]
+    """Of whole blocks, in their order."""
+    stopped: str | None
+    """Why it is complete; None if boots are left to run."""
+
+
+def place_name(place: int) -> str:
+    """The file of a boot."""
+    return f"{place:03d}-{letter_at(place)}"
+
+
+def letter_at(place: int) -> str:
+    """Which arm runs at a place of the order."""
+    return BLOCK[place % len(BLOCK)]
+
+
+def read_head(folder: Path) -> SessionHead | None:
+    """The session that a folder holds; None if there is none.
+
+    Raises:
+        SessionError: the file is damaged, or of another version.
+    """
+    path = folder / HEAD_FILE
+    if not path.exists():
+        return None
+    try:
+        head = msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=SessionHead, strict=True)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SessionError(f"{path}: {error}", remedy=f"move {folder} away") from error
+    if head.schema != SCHEMA_VERSION:
+        raise SessionError(f"{path}: schema {head.schema}, this reads {SCHEMA_VERSION}")
+    return head
+
+
+def begin(folder: Path, head: SessionHead) -> SessionHead:
+    """Write down what the session is; the folder must hold none."""
+    write_atomic(folder / HEAD_FILE, encoded(head))
+    return head
+
+
+def resumed(folder: Path, head: SessionHead) -> SessionHead:
+    """The session in the folder, which `head` would go on with: only under equal conditions.
+
+    Raises:
+        SessionError: there is none, or it differs; what differs is named.
+    """
+    kept = read_head(folder)
+    if kept is None:
+        raise SessionError(
+            f"{folder}: there is no session to go on with", remedy="begin one: leave --resume out"
+        )
+    differs = difference(kept, head)
+    if differs:
+        raise SessionError(
+            f"{folder}: the session began under other conditions: {differs}",
+            remedy="restore them, or begin a session of its own with --fresh",
+        )
+    return kept
+
+
+def difference(kept: SessionHead, head: SessionHead) -> str | None:
+    """What keeps two heads from being one session; run and start may differ."""
+    for name in ("profile", "arms", "points", "judge", "pairs"):
+        before, now = getattr(kept, name), getattr(head, name)
+        if before != now:
+            return f"{name} was {before!r}, now {now!r}"
+    for name in sorted({*kept.conditions, *head.conditions}):
+        was, is_now = kept.conditions.get(name), head.conditions.get(name)
+        if was != is_now:
+            return f"{name} was {was!r}, now {is_now!r}"
+    return None if kept.key == head.key else "the profile or an arm has changed"
+
+
+def put_aside(folder: Path) -> Path | None:
+    """Move a session away, so that a new one can begin; nothing that was measured is deleted."""
+    head = read_head(folder)
+    if head is None:
+        return None
+    target = folder.parent / f"{folder.name}.{head.run}"
+    folder.rename(target)
+    return target
+
+
+def finished_boots(folder: Path) -> list[BootMeasure]:
+    """The boots of whole blocks, in order; those of a block that was interrupted are put aside.
+
+    A boot that cannot be compared stays, with its block as far as it came: it is not tried until it fits.
+
+    Raises:
+        SessionError: a boot's file is damaged, or not the boot that its name says.
+    """
+    boots: list[BootMeasure] = []
+    while (path := folder / BOOTS / f"{place_name(len(boots))}.json").exists():
+        boots.append(read_boot(path, len(boots)))
+    if any(boot.problems for boot in boots):
+        return boots
+    whole = len(boots) // len(BLOCK) * len(BLOCK)
+    for place in range(whole, len(boots)):
+        aside(folder, place)
+    return boots[:whole]
+
+
+def read_boot(path: Path, place: int) -> BootMeasure:
+    """One boot from its file.
+
+    Raises:
+        SessionError: damaged, or of another place.
+    """
+    try:
+        boot = msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=BootMeasure, strict=True)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SessionError(f"{path}: {error}", remedy=f"remove {path}: its block runs again") from error
+    if (boot.place, boot.letter) != (place, letter_at(place)):
+        raise SessionError(f"{path}: holds boot {boot.place} {boot.letter}", remedy=f"remove {path}")
+    return boot
+
+
+def aside(folder: Path, place: int) -> None:
+    """Put the boot of a block that was interrupted where nothing reads it."""
+    target = folder / ASIDE
+    target.mkdir(parents=True, exist_ok=True)
+    number = len(list(target.iterdir()))
+    shutil.move(folder / BOOTS / f"{place_name(place)}.json", target / f"{place_name(place)}-{number}.json")
+
+
+def run_blocks(
+    folder: Path, pairs: int, boot_one: BootOne, stop: Stop, blocks_now: int | None = None
+) -> Progress:
+    """Run what is left of a session, block by block, until it is complete or enough for now.
+
+    Args:
+        folder: the session's; whole blocks in it are not run again.
+        pairs: the largest number of pairs.
+        boot_one: boots once and measures.
+        stop: asked after every whole block, the stored ones included.
+        blocks_now: run at most so many blocks; None for no limit.
+    """
+    boots = finished_boots(folder)
+    limit = pairs * 2
+    ran = 0
+    while True:
+        bad = next((boot for boot in boots if boot.problems), None)
+        why = f"boot {place_name(bad.place)} cannot be compared" if bad else stop(boots) if boots else None
+        if why is None and len(boots) >= limit:
+            why = f"all {pairs} pairs were run"
+        if why is not None or (blocks_now is not None and ran >= blocks_now):
+            return Progress(tuple(boots), why)
+        block: list[BootMeasure] = []
+        for place in range(len(boots), len(boots) + len(BLOCK)):
+            boot = boot_one(place, letter_at(place))
+            write_atomic(folder / BOOTS / f"{place_name(place)}.json", encoded(boot))
+            block.append(boot)
+            if boot.problems:  # nothing that follows could make the session comparable again
+                break
+        boots += block
+        ran += 1
+
+
+def encoded(value: msgspec.Struct) -> bytes:
+    """Readable JSON."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"

@@ -1,0 +1,113 @@
+"""Which arm a boot really is: by what its engine processes were started with, its log and its folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.engine import orphans
+from ci.engine.bootlog import BootReport
+from ci.engine.scratchlines import ScratchEvent
+from ci.errors import UsageError
+from ci.results.throughput import ArmSeen
+
+FLAG_MARK = "+"
+"""Between an arm and each flag under which it runs."""
+
+
+@dataclass(frozen=True)
+class ArmUnderTest:
+    """An arm and its flags, such as `patched+VLLM_INT4_MQ_3D=0`."""
+
+    text: str
+    arm: str
+    flags: Mapping[str, str]
+
+
+def parse_arm(text: str) -> ArmUnderTest:
+    """The arm that a session's word names.
+
+    Raises:
+        UsageError: a flag is not NAME=VALUE, or stands twice.
+    """
+    arm, *words = text.split(FLAG_MARK)
+    flags: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier() or name in flags:
+            raise UsageError(
+                f"{text!r}: {word!r} is not a flag NAME=VALUE", remedy="patched+VLLM_INT4_MQ_3D=0"
+            )
+        flags[name] = value
+    if not arm:
+        raise UsageError(f"{text!r} names no arm", remedy="patched+VLLM_INT4_MQ_3D=0")
+    return ArmUnderTest(text, arm, flags)
+
+
+def environments(mark: str) -> list[dict[str, str]]:
+    """The environment that each living process of a boot was started with."""
+    found = []
+    for pid, _ in orphans.marked(mark):
+        with suppress(OSError):
+            found.append(parse_environ((orphans.PROC / str(pid) / "environ").read_bytes()))
+    return found
+
+
+def parse_environ(data: bytes) -> dict[str, str]:
+    """Variables of /proc/PID/environ."""
+    pairs = (entry.partition(b"=") for entry in data.split(b"\0") if entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def arm_seen(
+    processes: Sequence[Mapping[str, str]], root: Path, series_hash: str, flags: Iterable[str]
+) -> ArmSeen:
+    """What the processes of a boot show; its plan lines come later, from its log.
+
+    Args:
+        processes: their environments.
+        root: the arm's folder.
+        series_hash: of the manifest that lies in it.
+        flags: the names to look for.
+    """
+    values = {name: {one.get(name) for one in processes} for name in flags}
+    return ArmSeen(
+        series_hash=series_hash,
+        root_first=bool(processes) and all(first_of(one) == str(root) for one in processes),
+        flags={name: found.pop() if len(found) == 1 else None for name, found in values.items()},
+        processes=len(processes),
+        scratch="",
+    )
+
+
+def first_of(environment: Mapping[str, str]) -> str:
+    """Where a process looks for vLLM first."""
+    return environment.get("PYTHONPATH", "").split(os.pathsep)[0]
+
+
+def identity_problems(seen: ArmSeen, wanted: ArmUnderTest, series_hash: str) -> list[str]:
+    """What shows that a boot is not the arm that it is taken for."""
+    problems = []
+    if not seen.processes:
+        problems.append("no process of the engine could be looked at")
+    elif not seen.root_first:
+        problems.append(f"an engine process does not import from the arm {wanted.arm} first")
+    if seen.series_hash != series_hash:
+        problems.append(f"the arm's folder holds series {seen.series_hash[:12]}, not {series_hash[:12]}")
+    for name, value in wanted.flags.items():
+        if seen.flags.get(name) != value:
+            problems.append(f"{name} is {seen.flags.get(name)!r} in the engine's processes, not {value!r}")
+    return problems
+
+
+def scratch_words(report: BootReport) -> str:
+    """The plan lines of a boot, counted."""
+    counts = {
+        "loaded": ScratchEvent.LOADED,
+        "adopted": ScratchEvent.ADOPTED,
+        "late": ScratchEvent.LATE,
+    }
+    return ", ".join(f"{len(report.scratch_of(event))} {word}" for word, event in counts.items())

@@ -1,0 +1,268 @@
+"""What the boots of a throughput session mean: whether they may be compared, and their records.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from ci.gate.ab import ERROR, Design, Estimate, Noise, decide_session, pair_ratios
+from ci.gate.looks import PAIRS_PER_BLOCK
+from ci.gate.verdict import Verdict
+from ci.results.records import AbSession, Record
+from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
+
+HIGHER_IS_BETTER = {"decode_tok_s": True, "isolated_tok_s": True}
+"""Every other metric with sessions is a time."""
+UNITS = {
+    "step_ms": "ms",
+    "isolated_step_ms": "ms",
+    "prefill_ms": "ms",
+    "decode_tok_s": "tok/s",
+    "isolated_tok_s": "tok/s",
+    "tokens_per_step": "tokens",
+}
+PAIRED = tuple(UNITS)
+"""Metrics that become records with their boots."""
+LEAST_AGREEMENT = 0.02
+"""Boots of one arm from one cache may differ by so much before anything is suspected; the published spread of
+four boots is 0.9%, and a poisoned artifact costs 160%."""
+DEVIATIONS = 5.0
+"""Of the lane's noise, where that is known and larger."""
+
+
+def session_problems(
+    head: SessionHead, boots: Sequence[BootMeasure], noise_of_boot: float = 0.0
+) -> list[str]:
+    """Why the boots must not be compared; empty if they may.
+
+    Args:
+        head: the session.
+        boots: in their order.
+        noise_of_boot: standard deviation of one boot on this lane, as a fraction; 0 where it is not known.
+    """
+    problems = [f"boot {boot.place} ({boot.arm}): {problem}" for boot in boots for problem in boot.problems]
+    if problems:
+        return problems
+    for boot in boots:
+        if boot.arm != head.arms["AB".index(boot.letter)]:
+            problems.append(f"boot {boot.place} is {boot.arm}, not {head.arms['AB'.index(boot.letter)]}")
+        missing = [point for point in head.points if boot.point(point) is None]
+        if missing:
+            problems.append(f"boot {boot.place} did not measure {', '.join(missing)}")
+    problems += unequal(boots, "pool tokens", lambda boot: boot.pool_tokens.value)
+    for point in head.points:
+        for what, field in (("prompt tokens", "prompt_tokens"), ("generated tokens", "completion_tokens")):
+            problems += unequal(boots, f"{point}: {what}", value_of(point, field))
+    for letter in "AB":
+        same = [boot for boot in boots if boot.letter == letter]
+        problems += unequal(same, f"arm {letter}: plan lines", lambda boot: boot.seen and boot.seen.scratch)
+        problems += disagreements(same, head, noise_of_boot)
+    for start in range(0, len(boots), 2 * PAIRS_PER_BLOCK):
+        block = boots[start : start + 2 * PAIRS_PER_BLOCK]
+        problems += unequal(block, f"block from boot {start}: GPU", gpu_of)
+    return problems
+
+
+def gpu_of(boot: BootMeasure) -> object:
+    """The card that a boot ran on."""
+    return boot.machine.get("gpu_uuid")
+
+
+def value_of(point: str, field: str) -> Callable[[BootMeasure], object]:
+    """Reads a field of one prompt; None where the boot lacks it."""
+
+    def read(boot: BootMeasure) -> object:
+        measured = boot.point(point)
+        return None if measured is None else getattr(measured, field)
+
+    return read
+
+
+def unequal(boots: Sequence[BootMeasure], what: str, read: Callable[[BootMeasure], object]) -> list[str]:
+    """A sentence if the boots differ in something that has to be equal."""
+    values = list(dict.fromkeys(read(boot) for boot in boots))
+    if len(values) < 2:
+        return []
+    by_arm = [f"{value} in boot {next(b.place for b in boots if read(b) == value)}" for value in values]
+    return [f"{what} differ: {', '.join(by_arm)}"]
+
+
+def disagreements(boots: Sequence[BootMeasure], head: SessionHead, noise_of_boot: float) -> list[str]:
+    """One arm that does not agree with itself: noise, or an artifact that is slow where it is loaded."""
+    allowed = max(LEAST_AGREEMENT, DEVIATIONS * noise_of_boot)
+    found = []
+    for point in head.points:
+        timed = [(boot, steps) for boot in boots if (steps := step_ms(boot, point)) is not None]
+        if len(timed) < 2:
+            continue
+        fastest, slowest = (pick(timed, key=lambda one: one[1]) for pick in (min, max))
+        times = slowest[1] / fastest[1]
+        if times - 1 > allowed:
+            found.append(describe_disagreement(point, fastest[0], slowest[0], times, allowed))
+    return found
+
+
+def describe_disagreement(
+    point: str, fast: BootMeasure, slow: BootMeasure, times: float, allowed: float
+) -> str:
+    """What two boots of one arm show."""
+    words = f"{point}: boots {fast.place} and {slow.place} of {fast.arm} differ {times:.2f} times"
+    wrote, loads = fast.modules_compiled and not fast.modules_loaded, slow.modules_loaded > 0
+    text = {measured.text_sha256 for boot in (fast, slow) if (measured := boot.point(point))}
+    if wrote and loads:
+        same = "with equal text" if len(text) == 1 else "with other text"
+        return (
+            f"{words}: full speed where the code was compiled, slower where it was loaded, {same}: "
+            "a poisoned artifact in the compile cache"
+        )
+    return f"{words}, more than {allowed:.1%} allows for one arm"
+
+
+def step_ms(boot: BootMeasure, point: str) -> float | None:
+    """Milliseconds per step of one prompt; None if not known."""
+    measured = boot.point(point)
+    return None if measured is None else measured.step_ms.value
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One prompt's judged metric so far."""
+
+    point: str
+    verdict: Verdict
+    estimate: Estimate
+
+
+def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metric: str) -> AbSession | str:
+    """The boots of one metric as a session; the reason where a value is not known."""
+    values: list[float] = []
+    for boot in boots:
+        measured = boot.point(point)
+        number: Number = getattr(measured, metric) if measured else Number(None, "not measured")
+        if number.value is None:
+            return f"boot {boot.place}: {number.reason}"
+        values.append(number.value)
+    return AbSession(head.run, head.arms, "".join(boot.letter for boot in boots), tuple(values))
+
+
+def judge_points(
+    head: SessionHead,
+    boots: Sequence[BootMeasure],
+    design: Design,
+    noise_of: Callable[[str], Noise],
+    metric: str | None = None,
+) -> list[Judged]:
+    """Every prompt's judged metric, as a single session would be judged now."""
+    found = []
+    judge = metric or head.judge
+    for point in head.points:
+        session = session_of(head, boots, point, judge)
+        if isinstance(session, str):
+            found.append(Judged(point, Verdict.INVALID, Estimate(0, 0.0)))
+            continue
+        ratios = pair_ratios(session, HIGHER_IS_BETTER.get(judge, False))
+        verdict, estimate = decide_session(ratios, design, noise_of(point), ERROR)
+        found.append(Judged(point, verdict, estimate))
+    return found
+
+
+def enough(
+    head: SessionHead,
+    boots: Sequence[BootMeasure],
+    design: Design,
+    noise_of: Callable[[str], Noise],
+    noise_of_boot: float = 0.0,
+) -> str | None:
+    """Why no further boot is needed: the session is invalid, red is certain, or every prompt is decided."""
+    problems = session_problems(head, boots, noise_of_boot)
+    if problems:
+        return f"invalid: {problems[0]}"
+    if len(boots) // 2 not in design.sizes:
+        return None  # between two looks nobody looks
+    judged = judge_points(head, boots, design, noise_of)
+    red = next((one for one in judged if one.verdict is Verdict.REGRESSED), None)
+    if red is not None:
+        return f"red is certain: {red.point}"
+    if all(one.verdict in (Verdict.PASS, Verdict.IMPROVED) for one in judged):
+        return "every prompt is decided"
+    return None
+
+
+def records_of(
+    prefix: str,
+    head: SessionHead,
+    boots: Sequence[BootMeasure],
+    earlier: tuple[SessionHead, Sequence[BootMeasure]] | None = None,
+    noise_of_boot: float = 0.0,
+) -> list[Record]:
+    """The records of a session; none of its numbers has a value where the session is invalid.
+
+    Args:
+        prefix: of the case names: the experiment.
+        head: the session.
+        boots: its boots, in order.
+        earlier: the session that this one confirms or not.
+        noise_of_boot: as for `session_problems`.
+    """
+    sessions = [*([earlier] if earlier else []), (head, boots)]
+    problems = [problem for one, its in sessions for problem in session_problems(one, its, noise_of_boot)]
+    if len({(one.arms, one.points) for one, _ in sessions}) > 1:
+        problems.append("the two sessions compare something else")
+    found = []
+    for point in head.points:
+        for metric in PAIRED:
+            found.append(paired_record(f"{prefix}-{point}", point, metric, sessions, problems))
+        found += single_records(f"{prefix}-{point}", point, boots, problems)
+    return found
+
+
+def paired_record(
+    case: str,
+    point: str,
+    metric: str,
+    sessions: Sequence[tuple[SessionHead, Sequence[BootMeasure]]],
+    problems: Sequence[str],
+) -> Record:
+    """One metric with its boots; the value is the mean of arm B's."""
+    unit = UNITS[metric]
+    if problems:
+        return Record(case, metric, None, unit, reason=f"the session is invalid: {problems[0]}")
+    made = [session_of(one, its, point, metric) for one, its in sessions]
+    refused = next((one for one in made if isinstance(one, str)), None)
+    if refused is not None:
+        return Record(case, metric, None, unit, reason=refused)
+    usable = tuple(one for one in made if isinstance(one, AbSession))
+    return Record(case, metric, mean_of_subject(usable[-1]), unit, sessions=usable)
+
+
+def mean_of_subject(session: AbSession) -> float:
+    """The mean over the boots of arm B."""
+    return fmean(value for letter, value in zip(session.order, session.values, strict=True) if letter == "B")
+
+
+def single_records(
+    case: str, point: str, boots: Sequence[BootMeasure], problems: Sequence[str]
+) -> list[Record]:
+    """Counts that are equal in all boots, and whether the arms wrote the same text."""
+    reason = f"the session is invalid: {problems[0]}" if problems else None
+    measured: list[PointMeasure] = [one for boot in boots if (one := boot.point(point))]
+    if not measured or reason:
+        why = reason or "not measured"
+        return [
+            Record(case, "prompt_tokens", None, "tokens", reason=why),
+            Record(case, "texts", None, "texts", reason=why),
+        ]
+    return [
+        Record(case, "prompt_tokens", measured[0].prompt_tokens, "tokens"),
+        Record(case, "texts", len({one.text_sha256 for one in measured}), "texts"),
+    ]
+
+
+def boot_deviation(noises: Iterable[Noise]) -> float:
+    """Standard deviation of one boot, as a fraction, from the lane's A/A sessions; 0 where there are none."""
+    squares = df = 0.0
+    for noise in noises:
+        squares, df = squares + noise.squares, df + noise.df
+    return math.sqrt(squares / df / 2) if df > 0 else 0.0

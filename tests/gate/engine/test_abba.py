@@ -1,0 +1,208 @@
+"""Sessions on disk: order, whole blocks, going on after an interruption, and when they end."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from ci.engine.abba import (
+    ASIDE,
+    BOOTS,
+    HEAD_FILE,
+    SessionError,
+    begin,
+    finished_boots,
+    put_aside,
+    read_head,
+    resumed,
+    run_blocks,
+)
+from ci.gate.throughput import records_of
+from ci.results.throughput import BootMeasure
+from tests.gate.gate.boots import boot, head
+
+PAIRS = 4
+RUNNER = """
+import sys, time
+from pathlib import Path
+from ci.engine.abba import run_blocks
+from tests.gate.gate.boots import boot
+def one(place, letter):
+    time.sleep(0.03)
+    print(place, flush=True)
+    return boot(place, 26.0 + place / 100)
+run_blocks(Path(sys.argv[1]), int(sys.argv[2]), one, lambda boots: None)
+"""
+
+
+class Booter:
+    """Boots that are counted."""
+
+    def __init__(self, **faults: object) -> None:
+        self.places: list[int] = []
+        self.faults = faults
+
+    def __call__(self, place: int, letter: str) -> BootMeasure:
+        """The boot at a place."""
+        self.places.append(place)
+        made = boot(place, 26.0 + place / 100)
+        assert made.letter == letter
+        if self.faults.get("interrupt") == len(self.places):
+            raise KeyboardInterrupt
+        if self.faults.get("problem") == place:
+            return replace(made, problems=("a request failed (cut)",))
+        return made
+
+
+def never(_boots: object) -> None:
+    """No early end."""
+
+
+def test_order_and_files(tmp_path: Path) -> None:
+    """Boots run in the order A B B A, and each is a file when the next begins."""
+    seen: list[int] = []
+
+    def one(place: int, _letter: str) -> BootMeasure:
+        seen.append(len(list((tmp_path / BOOTS).glob("*.json"))) if place else 0)
+        return boot(place, 26.0)
+
+    progress = run_blocks(tmp_path, PAIRS, one, never)
+    assert "".join(one.letter for one in progress.boots) == "ABBAABBA"
+    assert seen == list(range(8))
+    assert progress.stopped == "all 4 pairs were run"
+    assert [path.name for path in sorted((tmp_path / BOOTS).iterdir())][:3] == [
+        "000-A.json",
+        "001-B.json",
+        "002-B.json",
+    ]
+
+
+def test_stops_after_a_block(tmp_path: Path) -> None:
+    """What makes further boots needless is asked after whole blocks only."""
+    asked: list[int] = []
+
+    def stop(boots: object) -> str | None:
+        asked.append(len(list(boots)))  # type: ignore[call-overload]
+        return "red is certain" if asked[-1] == 4 else None
+
+    progress = run_blocks(tmp_path, PAIRS, Booter(), stop)
+    assert (len(progress.boots), progress.stopped, asked) == (4, "red is certain", [4])
+
+
+def test_blocks_now(tmp_path: Path) -> None:
+    """A number of blocks for now leaves the session open; it then goes on with the next block."""
+    first = run_blocks(tmp_path, PAIRS, Booter(), never, blocks_now=1)
+    assert (len(first.boots), first.stopped) == (4, None)
+    booter = Booter()
+    second = run_blocks(tmp_path, PAIRS, booter, never, blocks_now=1)
+    assert booter.places == [4, 5, 6, 7]
+    assert second.stopped == "all 4 pairs were run"
+
+
+def test_interrupted_block_runs_again(tmp_path: Path) -> None:
+    """Whole blocks stay; boots of the block that was interrupted are put aside, not used and not deleted."""
+    with pytest.raises(KeyboardInterrupt):
+        run_blocks(tmp_path, PAIRS, Booter(interrupt=7), never)
+    booter = Booter()
+    progress = run_blocks(tmp_path, PAIRS, booter, never)
+    assert booter.places == [4, 5, 6, 7]
+    assert len(progress.boots) == 8
+    assert sorted(path.name for path in (tmp_path / ASIDE).iterdir()) == ["004-A-0.json", "005-B-1.json"]
+
+
+def test_bad_boot_ends_the_session(tmp_path: Path) -> None:
+    """A boot that cannot be compared ends it, and is not tried again until it fits."""
+    progress = run_blocks(tmp_path, PAIRS, Booter(problem=2), never)
+    assert progress.stopped == "boot 002-B cannot be compared"
+    booter = Booter()
+    again = run_blocks(tmp_path, PAIRS, booter, never)
+    assert (booter.places, again.stopped) == ([], "boot 002-B cannot be compared")
+    assert len(again.boots) == 3
+
+
+def test_ten_kills_give_the_records_of_an_uninterrupted_run(tmp_path: Path) -> None:
+    """Killed ten times at random moments and gone on with, the session's records are the same."""
+    whole = run_blocks(tmp_path / "whole", 8, lambda place, _: boot(place, 26.0 + place / 100), never)
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-c", RUNNER, str(folder), "8"]
+    draw = random.Random(20260901)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    kills = 0
+    while kills < 10:
+        # Counted from its first boot on, so that no kill only hits the interpreter's start.
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            started = process.stdout.readline()
+            time.sleep(draw.uniform(0.0, 0.1))
+            assert started, "the session was complete before it was killed ten times"
+            process.send_signal(signal.SIGKILL)
+        kills += 1
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert done.stdout
+    boots = finished_boots(folder)
+    assert records_of("steps", head(), boots) == records_of("steps", head(), whole.boots)
+
+
+def test_damaged_boot(tmp_path: Path) -> None:
+    """A boot's file that is cut, or of another place, is named; it is not taken for an unfinished block."""
+    run_blocks(tmp_path, PAIRS, Booter(), never)
+    path = tmp_path / BOOTS / "003-A.json"
+    kept = path.read_bytes()
+    path.write_bytes(kept[:-40])
+    with pytest.raises(SessionError, match=r"003-A\.json"):
+        finished_boots(tmp_path)
+    path.write_bytes(msgspec.json.encode(boot(0, 26.0)))
+    with pytest.raises(SessionError, match="holds boot 0 A"):
+        finished_boots(tmp_path)
+
+
+def test_head(tmp_path: Path) -> None:
+    """A session goes on under its own name."""
+    first = begin(tmp_path / "s", head("run-1"))
+    assert read_head(tmp_path / "s") == first
+    assert resumed(tmp_path / "s", head("run-2")).run == "run-1"
+    assert put_aside(tmp_path / "s") == tmp_path / "s.run-1"
+    assert read_head(tmp_path / "s") is None
+    assert put_aside(tmp_path / "s") is None
+    with pytest.raises(SessionError, match="no session to go on with"):
+        resumed(tmp_path / "s", head())
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"conditions": {"gpu": "NVIDIA GeForce RTX 4090", "driver": "611.0"}},
+            "driver was '610.43.02', now '611.0'",
+        ),
+        ({"conditions": {"gpu": "NVIDIA GeForce RTX 4090"}}, "driver was '610.43.02', now None"),
+        ({"arms": ("mq3d", "token-units")}, "arms was"),
+        ({"pairs": 6}, "pairs was 8, now 6"),
+        ({"key": "other"}, "the profile or an arm has changed"),
+    ],
+)
+def test_other_conditions(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+    """Under other conditions a session does not go on; what differs is said."""
+    begin(tmp_path, head())
+    with pytest.raises(SessionError, match="began under other conditions") as caught:
+        resumed(tmp_path, replace(head(), **changed))
+    assert words in str(caught.value)
+
+
+def test_damaged_head(tmp_path: Path) -> None:
+    """A head that cannot be read, or of another version, is an error with the file's name."""
+    (tmp_path / HEAD_FILE).write_text("{")
+    with pytest.raises(SessionError, match=HEAD_FILE):
+        read_head(tmp_path)
+    begin(tmp_path, replace(head(), schema=2))
+    with pytest.raises(SessionError, match="schema 2"):
+        read_head(tmp_path)

@@ -1,0 +1,83 @@
+"""Which arm a boot really is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci.engine.identity import arm_seen, environments, identity_problems, parse_arm, parse_environ
+from ci.engine.orphans import MARK, new_mark
+from ci.errors import UsageError
+
+ROOT = Path("/cache/arms/patched")
+FLAG = "VLLM_INT4_MQ_3D"
+GOOD = {"PYTHONPATH": f"{ROOT}:/checkout", FLAG: "0"}
+ARM = parse_arm(f"patched+{FLAG}=0")
+
+
+def test_parse_arm() -> None:
+    """An arm with its flags; a plain arm has none."""
+    assert (ARM.arm, dict(ARM.flags), ARM.text) == ("patched", {FLAG: "0"}, f"patched+{FLAG}=0")
+    assert dict(parse_arm("mq3d").flags) == {}
+    assert dict(parse_arm("a+X=1+Y=b=c").flags) == {"X": "1", "Y": "b=c"}
+
+
+@pytest.mark.parametrize("text", ["", "+X=1", "patched+X", "patched+=1", "patched+X=1+X=2", "patched+a b=1"])
+def test_no_arm(text: str) -> None:
+    """What names no arm or no flag is refused."""
+    with pytest.raises(UsageError):
+        parse_arm(text)
+
+
+def test_the_arm_itself() -> None:
+    """Every process imports from the arm first and has the flag: nothing to say."""
+    seen = arm_seen([GOOD, GOOD], ROOT, "abc", ARM.flags)
+    assert (seen.root_first, seen.flags, seen.processes) == (True, {FLAG: "0"}, 2)
+    assert identity_problems(seen, ARM, "abc") == []
+
+
+@pytest.mark.parametrize(
+    ("processes", "series", "words"),
+    [
+        ([], "abc", "no process"),
+        (
+            [GOOD, {**GOOD, "PYTHONPATH": f"/site:{ROOT}"}],
+            "abc",
+            "does not import from the arm patched first",
+        ),
+        ([{FLAG: "0"}], "abc", "does not import from the arm"),
+        ([GOOD], "abd", "holds series abd, not abc"),
+        ([{**GOOD, FLAG: "1"}], "abc", f"{FLAG} is '1' in the engine's processes, not '0'"),
+        ([GOOD, {**GOOD, FLAG: "1"}], "abc", f"{FLAG} is None"),
+        ([{"PYTHONPATH": str(ROOT)}], "abc", f"{FLAG} is None"),
+    ],
+)
+def test_another_arm(processes: list[dict[str, str]], series: str, words: str) -> None:
+    """No process, another folder, series or flag, or processes that differ: named."""
+    problems = identity_problems(arm_seen(processes, ROOT, series, ARM.flags), ARM, "abc")
+    assert any(words in problem for problem in problems), problems
+
+
+def test_environments_are_those_of_the_processes() -> None:
+    """Read from the running processes themselves, workers included, by the mark that they carry."""
+    mark = new_mark()
+    code = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()']); input()"
+    environment = {**os.environ, MARK: mark, FLAG: "0", "PYTHONPATH": f"{ROOT}"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        found = environments(mark)
+        while len(found) < 2 and process.poll() is None:
+            found = environments(mark)
+        process.kill()
+    assert [(one[FLAG], one["PYTHONPATH"]) for one in found] == [("0", str(ROOT))] * 2
+    assert environments(new_mark()) == []
+
+
+def test_parse_environ() -> None:
+    """Values may hold an equals sign; what has no name is no variable."""
+    assert parse_environ(b"A=1\0B=x=y\0\0") == {"A": "1", "B": "x=y"}

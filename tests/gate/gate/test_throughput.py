@@ -1,0 +1,200 @@
+"""Boots of a session: whether they may be compared, when they are enough, and the records that they make."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from msgspec.structs import replace
+
+from ci.gate.ab import Design, Noise
+from ci.gate.throughput import (
+    boot_deviation,
+    disagreements,
+    enough,
+    judge_points,
+    records_of,
+    session_of,
+    session_problems,
+)
+from ci.gate.verdict import Verdict
+from ci.results.records import AbSession
+from ci.results.throughput import BootMeasure, Number
+from tests.gate.gate.boots import ARMS, POINT, boot, boots, changed, head, point
+
+DESIGN = Design(0.005, 8)
+QUIET = Noise(squares=30 * 2e-6, df=30, sessions=5)
+"""A lane whose boots vary by 0.1%: pairs by the square root of two times that."""
+
+
+def noise(_point: str) -> Noise:
+    """The lane's."""
+    return QUIET
+
+
+def test_good_boots() -> None:
+    """Boots that agree in all that must be equal may be compared."""
+    assert session_problems(head(), boots(2)) == []
+
+
+FAULTS: dict[str, tuple[int, dict[str, object], str]] = {
+    "problem": (2, {"problems": ("a request failed (no_done)",)}, "boot 2 (patched): a request failed"),
+    "arm": (1, {"arm": "mq3d"}, "boot 1 is mq3d, not patched"),
+    "pool": (
+        3,
+        {"pool_tokens": Number(184_000.0)},
+        "pool tokens differ: 185373.0 in boot 0, 184000.0 in boot 3",
+    ),
+    "pool unread": (3, {"pool_tokens": Number(None, "no line")}, "pool tokens differ"),
+    "prompt": (1, {"points": (point(26.0, prompt_tokens=6746),)}, f"{POINT}: prompt tokens differ"),
+    "generated": (1, {"points": (point(26.0, completion_tokens=500),)}, f"{POINT}: generated tokens differ"),
+    "not measured": (1, {"points": ()}, f"boot 1 did not measure {POINT}"),
+    "gpu": (
+        3,
+        {"machine": {"gpu_uuid": "GPU-2"}},
+        "block from boot 0: GPU differ: GPU-1 in boot 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_invalid(name: str) -> None:
+    """Whatever is not equal, or not what it is taken for, makes the session invalid, and is named."""
+    place, fields, words = FAULTS[name]
+    good = boots(2)
+    bad = changed(good, place, replace(good[place], **fields))
+    problems = session_problems(head(), bad)
+    assert any(words in problem for problem in problems), problems
+    assert enough(head(), bad, DESIGN, noise) == f"invalid: {problems[0]}"
+    for record in records_of("steps", head(), bad):
+        assert record.value is None
+        assert record.reason == f"the session is invalid: {problems[0]}"
+        assert record.sessions == ()
+
+
+def test_blocks_may_run_on_two_cards_of_a_kind() -> None:
+    """Within a block the card is one; another block may have another one."""
+    two = [replace(one, machine={"gpu_uuid": f"GPU-{one.place // 4}"}) for one in boots(4)]
+    assert session_problems(head(), two) == []
+
+
+def test_other_plan_lines() -> None:
+    """Boots of one arm that print other plan lines are not one arm."""
+    good = boots(2)
+    seen = replace(good[3].seen, scratch="0 loaded, 0 adopted, 4 late")
+    assert (
+        "arm A: plan lines differ"
+        in session_problems(head(), changed(good, 3, replace(good[3], seen=seen)))[0]
+    )
+
+
+def test_one_arm_disagrees() -> None:
+    """An arm that differs from itself by more than noise is no measurement, whatever the mean says."""
+    good = boots(2)
+    slow = changed(good, 3, boot(3, 26.0 * 1.1))
+    (problem,) = session_problems(head(), slow)
+    assert "boots 0 and 3 of token-units differ 1.10 times, more than 2.0% allows" in problem
+    assert session_problems(head(), slow, noise_of_boot=0.03) == []
+
+
+def test_poisoned_artifact_is_named() -> None:
+    """Full speed where it was compiled, 2.6 times slower where it was loaded, equal text: it is named."""
+    wrote = boot(0, 26.0)
+    loads = boot(3, 26.0 * 2.6, lineage="warm", modules_loaded=2, modules_compiled=0)
+    (found,) = disagreements([wrote, loads], head(), 0.0)
+    assert "boots 0 and 3 of token-units differ 2.60 times" in found
+    assert "with equal text: a poisoned artifact in the compile cache" in found
+    other = replace(loads, points=(point(26.0 * 2.6, text="u"),))
+    assert "with other text" in disagreements([wrote, other], head(), 0.0)[0]
+    assert (
+        disagreements([wrote, boot(3, 26.1, lineage="warm", modules_loaded=2, modules_compiled=0)], head(), 0)
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "ratio", "words"),
+    [
+        (2, 1.03, f"red is certain: {POINT}"),
+        (2, 0.97, "every prompt is decided"),
+        (2, 1.0, "every prompt is decided"),
+        (2, 1.005, None),
+    ],
+)
+def test_enough(pairs: int, ratio: float, words: str | None) -> None:
+    """A session ends as soon as red is certain or all is decided, and goes on while it is open."""
+    assert enough(head(), boots(pairs, ratio), DESIGN, noise) == words
+
+
+def test_nobody_looks_between_looks() -> None:
+    """With looks after 4, 8, 12 and 16 pairs, two pairs decide nothing, however clear they are."""
+    assert enough(head(pairs=16), boots(2, 1.2), Design(0.005, 16), noise) is None
+    assert enough(head(pairs=16), boots(4, 1.2), Design(0.005, 16), noise) == f"red is certain: {POINT}"
+
+
+def test_judged_metric() -> None:
+    """Steps are judged by their time, tokens by their rate: only the latter sees fewer tokens per step."""
+    fewer = [
+        replace(one, points=(point(26.0 + one.place / 100, steps=133 if one.letter == "A" else 153),))
+        for one in boots(4)
+    ]
+    (by_steps,) = judge_points(head(), fewer, DESIGN, noise)
+    (by_tokens,) = judge_points(head(judge="decode_tok_s"), fewer, DESIGN, noise)
+    assert by_steps.verdict is Verdict.PASS
+    assert by_tokens.verdict is Verdict.REGRESSED
+
+
+def test_records() -> None:
+    """The paired metrics carry their boots, the value is the mean of arm B; counts stand alone."""
+    its = boots(2, 1.02)
+    found = {record.metric: record for record in records_of("steps", head(), its)}
+    assert {record.case for record in found.values()} == {f"steps-{POINT}"}
+    step = found["step_ms"]
+    values = [one.points[0].step_ms.value for one in its]
+    assert step.sessions == (AbSession("run-1", ARMS, "ABBA", tuple(values)),)  # type: ignore[arg-type]
+    assert step.value == pytest.approx((values[1] + values[2]) / 2)  # type: ignore[operator]
+    assert (step.unit, found["decode_tok_s"].unit) == ("ms", "tok/s")
+    assert (found["prompt_tokens"].value, found["texts"].value) == (6747, 1)
+
+
+def test_text_divergence_is_counted() -> None:
+    """Arms that write other texts are no failure; how many texts there were is on record."""
+    its = [replace(one, points=(point(26.0, text=one.letter),)) for one in boots(2)]
+    texts = next(record for record in records_of("steps", head(), its) if record.metric == "texts")
+    assert (texts.value, texts.reason) == (2, None)
+
+
+def test_unread_steps() -> None:
+    """Without a count of steps the time per step is None with its reason; the rate of tokens stays."""
+    its = boots(2)
+    unread = Number(None, "/metrics has no iterations")
+    its[2] = replace(its[2], points=(replace(point(26.0), step_ms=unread),))
+    found = {record.metric: record for record in records_of("steps", head(), its)}
+    assert (found["step_ms"].value, found["step_ms"].reason) == (None, "boot 2: /metrics has no iterations")
+    assert found["decode_tok_s"].value is not None
+    assert session_of(head(), its, POINT, "step_ms") == "boot 2: /metrics has no iterations"
+    assert judge_points(head(), its, DESIGN, noise)[0].verdict is Verdict.INVALID
+
+
+def test_confirmation() -> None:
+    """A confirming session stands behind the first; one of other arms makes the record invalid."""
+    first, second = boots(2, 1.03), boots(2, 1.03, seed=2)
+    step = records_of("steps", head("run-2"), second, (head("run-1"), first))[0]
+    assert [one.run for one in step.sessions] == ["run-1", "run-2"]
+    other = head("run-1", arms=("mq3d", "patched"))
+    swapped = [replace(one, arm=other.arms["AB".index(one.letter)]) for one in first]
+    refused = records_of("steps", head("run-2"), second, (other, swapped))[0]
+    assert refused.value is None
+    assert "something else" in (refused.reason or "")
+
+
+def test_boot_deviation() -> None:
+    """A pair of boots varies as two do; no A/A session, no number."""
+    assert boot_deviation([QUIET, QUIET]) == pytest.approx(0.001)
+    assert boot_deviation([]) == 0.0
+    assert not math.isnan(boot_deviation([Noise()]))
+
+
+def test_boot_is_kept_whole() -> None:
+    """The sample itself has what a boot has."""
+    assert isinstance(boot(0, 26.0), BootMeasure)

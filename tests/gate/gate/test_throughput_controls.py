@@ -1,0 +1,50 @@
+"""Faults put into recorded boots are noticed by what judges real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci.gate.ab import ERROR, Design, Noise, decide_session, pair_ratios
+from ci.gate.throughput import session_of, session_problems
+from ci.gate.throughput_controls import INJECTED_LOSS, injected, poisoned
+from ci.gate.verdict import Verdict
+from ci.results.records import AbSession
+from tests.gate.gate.boots import POINT, boots, head
+
+DESIGN = Design(0.005, 8)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 1.4])
+@pytest.mark.parametrize("metric", ["step_ms", "decode_tok_s"])
+def test_injected_loss_is_found(ratio: float, metric: str) -> None:
+    """A loss of 10% is found in the boots of a session, whatever their own difference was."""
+    session = session_of(head(), boots(4, ratio, noise=0.003), POINT, metric)
+    assert isinstance(session, AbSession)
+    higher = metric == "decode_tok_s"
+    worse = injected(session, higher)
+    ratios = pair_ratios(worse, higher)
+    assert sum(ratios) / len(ratios) == pytest.approx(-0.10536, abs=1e-4)
+    assert decide_session(ratios, DESIGN, Noise(), ERROR)[0] is Verdict.REGRESSED
+    assert worse.values[0] == session.values[0]
+    assert INJECTED_LOSS == 0.10
+
+
+def test_loss_that_drowns_in_noise_is_not_found() -> None:
+    """The boots' own spread stays: a session too noisy to see 10% does not claim to."""
+    session = session_of(head(), boots(4, noise=0.2, seed=5), POINT, "step_ms")
+    assert isinstance(session, AbSession)
+    verdict, _ = decide_session(pair_ratios(injected(session, False), False), DESIGN, Noise(), ERROR)
+    assert verdict is not Verdict.REGRESSED
+
+
+def test_poison_is_caught_and_named() -> None:
+    """The simulated artifact: the first boot of each arm at full speed, the others 2.6 times slower."""
+    good = boots(4, noise=0.0)
+    assert session_problems(head(), good) == []
+    bad = poisoned(good)
+    assert [one.lineage for one in bad] == ["cold", "cold", *["warm"] * 6]
+    assert bad[0].points == good[0].points
+    assert bad[4].points[0].text_sha256 == good[4].points[0].text_sha256
+    problems = session_problems(head(), bad)
+    assert len(problems) == 2
+    assert all("2.6" in one and "poisoned artifact" in one and "equal text" in one for one in problems)
