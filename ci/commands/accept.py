@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         why=_one_line("--why", args.why),
     )
     rules = review.load_rules(args.baselines or review.default_baselines())
-    runs = args.runs or review.default_runs()
+    runs = review.runs_folder(args.runs)
     chosen = _chosen(rules, runs, args.lane, args.suite)
     accepted, noise = [], []
     for lane, suite in chosen:
@@ -84,24 +84,33 @@ def _chosen(
 ) -> list[tuple[str, str]]:
     """Return the suites to accept: those asked for, else those that have run."""
     chosen = []
-    for lane in review.chosen_lanes(rules, runs, lanes):
+    looked_at = review.chosen_lanes(rules, runs, lanes)
+    for suite in suites or ():
+        _check_suite(rules, runs, looked_at, suite)
+    for lane in looked_at:
         known = review.suites_of(rules, runs, lane)
         present = set(review.subfolders(runs / lane))
-        for suite in suites or ():
-            if suite not in known:
-                raise UsageError(
-                    f"suite {suite!r} is not known on lane {lane}", remedy=f"one of: {', '.join(known)}"
-                )
         if not suites:
             for suite in known:
                 if suite not in present:
                     review.say(f"{lane}/{suite}: has not run, stays as it is\n")
-        chosen += [(lane, suite) for suite in known if suite in (suites or present)]
+        # A suite that was asked for is only left out on a lane that was not: it may run elsewhere.
+        wanted = present if not suites else set(suites) if lanes else present & set(suites)
+        chosen += [(lane, suite) for suite in known if suite in wanted]
     if not chosen:
         raise AcceptError(
             "there is no run to accept", remedy="run a suite first: python -m ci run property pool"
         )
     return chosen
+
+
+def _check_suite(rules: review.Rules, runs: Path, lanes: list[str], suite: str) -> None:
+    """Refuse a suite that none of the lanes knows."""
+    known = list(dict.fromkeys(one for lane in lanes for one in review.suites_of(rules, runs, lane)))
+    if suite not in known:
+        raise UsageError(
+            f"suite {suite!r} is not known on lane {', '.join(lanes)}", remedy=f"one of: {', '.join(known)}"
+        )
 
 
 def _describe(lane: str, suite: str, accepted: Accepted) -> str:

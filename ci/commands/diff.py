@@ -53,20 +53,28 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> ExitCode:
     """Compare, print, and return the verdict's exit code."""
     baselines = args.baselines or review.default_baselines()
-    verdict = diff(args.runs or review.default_runs(), baselines, args.lane)
+    verdict = diff(review.runs_folder(args.runs), baselines, args.lane)
     if args.markdown is not None:
-        write_atomic(args.markdown, render_markdown(verdict, more_at=args.link).encode())
+        write_report(args.markdown, render_markdown(verdict, more_at=args.link).encode())
     if args.summary is not None:
         with args.summary.open("a", encoding="utf-8") as stream:
             stream.write(render_summary(verdict, more_at=args.link))
     if args.html is not None:
-        write_atomic(args.html, render_page(verdict, history=read_history(baselines)).encode())
+        write_report(args.html, render_page(verdict, history=read_history(baselines)).encode())
     if args.junit is not None:
-        write_atomic(args.junit, render_junit(verdict))
+        write_report(args.junit, render_junit(verdict))
     if args.annotations:
         review.say(render_annotations(verdict))
     review.show(verdict)
     return verdict.outcome[1]
+
+
+def write_report(path: Path, data: bytes) -> None:
+    """Write a report whole; into a device or a pipe as it comes, for there is no file to replace."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(data)
+    else:
+        write_atomic(path, data)
 
 
 def diff(runs: Path, baselines: Path, lanes: list[str] | None = None) -> GateVerdict:

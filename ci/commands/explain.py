@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from ci.commands import review
 from ci.commands.history import read_history
 from ci.errors import ExitCode, UsageError
+from ci.gate.plan import Plan
 from ci.gate.rows import GateVerdict, Row, SuiteVerdict
 from ci.gate.tables import matches
-from ci.gate.verdict import last_line
+from ci.gate.verdict import Verdict, last_line
 from ci.report.charts import Point
 from ci.report.explain import Explained, render_explanation
 from ci.report.words import plain
@@ -49,26 +51,28 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> ExitCode:
     """Explain the chosen rows; the exit code is that of their verdicts."""
     rules = review.load_rules(args.baselines or review.default_baselines())
-    runs = args.runs or review.default_runs()
+    runs = review.runs_folder(args.runs)
     history = read_history(rules.folder)
-    shown, suites = 0, []
+    known, shown, suites = 0, 0, []
     for lane in review.chosen_lanes(rules, runs, args.lane):
         for suite in review.suites_of(rules, runs, lane):
             if not matches(args.suite, suite):
                 continue
             files, verdict = review.review_suite(rules, runs / lane / suite, lane, suite)
-            rows = [row for row in verdict.rows if _chosen(row, args)]
+            named = [row for row in verdict.rows if _named(row, args)]
+            rows = [row for row in named if not (args.red and row.verdict.exit_code is ExitCode.PASS)]
+            known += len(named)
             suites.append(SuiteVerdict(lane, suite, tuple(rows)))
             for row in rows[: max(0, MAX_ROWS - shown)]:
-                known = history.get((row.lane, row.suite, row.case, row.metric), [])
-                explained = _explained(row, files, rules, tuple(known))
+                points = history.get((row.lane, row.suite, row.case, row.metric), [])
+                explained = _explained(row, files, rules, tuple(points))
                 review.say(render_explanation(explained, datetime.now(UTC).date()) + "\n")
             shown += len(rows)
+    if not shown and known and args.red:
+        review.say(last_line(Verdict.PASS, f"nothing red of {plain(args.case)}", ExitCode.PASS) + "\n")
+        return ExitCode.PASS
     if not shown:
-        raise UsageError(
-            f"no row of a case {plain(args.case)!r}",
-            remedy="* and ? are wildcards; python -m ci diff names the cases",
-        )
+        _refuse(rules.plan, runs, args)
     if shown > MAX_ROWS:
         review.say(f"{shown - MAX_ROWS} more rows are not shown\n")
     joined = GateVerdict(tuple(one for one in suites if one.rows))
@@ -77,9 +81,23 @@ def run(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-def _chosen(row: Row, args: argparse.Namespace) -> bool:
-    green = row.verdict.exit_code is ExitCode.PASS
-    return matches(args.case, row.case) and matches(args.metric, row.metric) and not (args.red and green)
+def _named(row: Row, args: argparse.Namespace) -> bool:
+    return matches(args.case, row.case) and matches(args.metric, row.metric)
+
+
+def _refuse(plan: Plan, runs: Path, args: argparse.Namespace) -> NoReturn:
+    """Say that there is nothing to explain; where the case is planned but was not measured, what to run."""
+    for (lane, suite), metrics in plan.suites.items():
+        asked = lane in (args.lane or plan.lanes) and matches(args.suite, suite)
+        if asked and not (runs / lane / suite).is_dir() and any(matches(args.case, m.case) for m in metrics):
+            raise UsageError(
+                f"case {plain(args.case)!r} is planned in {suite} on {lane}, which has not run here",
+                remedy=f"python -m ci run {suite} --lane {lane}",
+            )
+    raise UsageError(
+        f"no row of a case {plain(args.case)!r}",
+        remedy="* and ? are wildcards; python -m ci diff names the cases",
+    )
 
 
 def _explained(row: Row, files: SuiteFiles, rules: review.Rules, history: tuple[Point, ...]) -> Explained:

@@ -51,6 +51,17 @@ def default_runs() -> Path:
     return Path(os.environ.get("FORKPROOF_OUT") or _shown(ROOT / "out")) / "runs"
 
 
+def runs_folder(named: Path | None) -> Path:
+    """Return the folder that an option names, else the default one, which may not be there yet.
+
+    Raises:
+        UsageError: the option names no folder, which would read as if nothing had run.
+    """
+    if named is not None and not named.is_dir():
+        raise UsageError(f"--runs {named}: no such folder", remedy="leave it out, or name a folder of runs")
+    return named or default_runs()
+
+
 def default_baselines() -> Path:
     """Return the baselines folder of the checkout."""
     return _shown(ROOT / "baselines")
@@ -65,8 +76,15 @@ def load_rules(baselines: Path) -> Rules:
     """Read ``plan.toml`` and ``policy.toml``.
 
     Raises:
+        UsageError: there is no plan or no policy.
         PlanError, PolicyError, NoRuleError, TextError and the errors of `ci.results.files`.
     """
+    for name in ("plan.toml", "policy.toml"):
+        if not (baselines / name).exists():
+            raise UsageError(
+                f"{baselines / name}: no such file",
+                remedy="restore it from git, or name the folder that holds it: --baselines DIR",
+            )
     plan = parse_plan(_read_text(baselines / "plan.toml"), baselines / "plan.toml")
     policy = parse_policy(_read_text(baselines / "policy.toml"), baselines / "policy.toml")
     rules = Rules(baselines, plan, policy, check_coverage(plan, policy))

@@ -10,6 +10,7 @@ from ci.commands import review
 from ci.commands.history import read_history
 from ci.errors import ExitCode, UsageError
 from ci.gate.tables import matches
+from ci.gate.verdict import Verdict, last_line
 from ci.report.charts import Point, number
 from ci.report.words import plain
 
@@ -42,18 +43,19 @@ def run(args: argparse.Namespace) -> ExitCode:
     history = read_history(args.baselines or review.default_baselines())
     named = {"/".join(key): points for key, points in history.items()}
     chosen = {name: points for name, points in named.items() if matches(args.pattern, name)}
-    if args.changed:
-        chosen = {name: points for name, points in chosen.items() if len(points) > 1}
     if not chosen:
         raise UsageError(
             f"no metric in the history matches {plain(args.pattern)!r}",
             remedy="write LANE/SUITE/CASE/METRIC with * and ?; what is not committed has no history",
         )
+    if args.changed:
+        chosen = {name: points for name, points in chosen.items() if len(points) > 1}
     for name in list(chosen)[:MAX_METRICS]:
         review.say(render_trend(name, chosen[name]))
     left = len(chosen) - MAX_METRICS
     review.say(f"{left} more metrics are not shown\n" if left > 0 else "")
-    review.say(f"trend: {len(chosen)} metrics\n")
+    what = f"{len(chosen)} metrics{' that changed' if args.changed else ''}"
+    review.say(last_line(Verdict.PASS, f"trend of {what}", ExitCode.PASS) + "\n")
     return ExitCode.PASS
 
 

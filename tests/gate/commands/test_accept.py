@@ -83,6 +83,21 @@ def test_a_value_beyond_a_limit_of_the_policy_is_refused(
     assert said.splitlines()[-1].endswith("(exit 2)")
 
 
+def test_a_suite_is_accepted_where_it_ran_though_another_lane_has_runs_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Results that another machine sent do not stand in the way; a lane that is named must know the suite."""
+    sample = Sample()
+    sample.measure("grid", "violations", 3)
+    monkeypatch.chdir(sample.write(tmp_path))
+    Path("out/runs/rtx3090/oracle").mkdir(parents=True)
+    assert _accept("--why", "x", "--suite", "property", "--lane", "rtx3090") == 2
+    assert "suite 'property' is not known on lane rtx3090" in "".join(capsys.readouterr())
+    assert _accept("--why", "x", "--suite", "properties") == 2
+    assert _accept("--why", "x", "--suite", "property") == 0
+    assert "changed  grid violations: 0 vectors -> 3 vectors" in capsys.readouterr().out
+
+
 def test_all_suites_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When one suite is refused, nothing is written for another."""
     sample = Sample()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,33 @@ def test_damaged_baseline(damage: Callable[[Path], None]) -> None:
     """A baseline that is gone, broken or shorter is exit 2, never 0."""
     damage(BASELINE)
     assert _diff() == 2
+
+
+@pytest.mark.usefixtures("green")
+@pytest.mark.parametrize(
+    ("option", "folder", "says"),
+    [("--runs", "out/rums", "--runs out/rums: no such folder"), ("--baselines", "out", "plan.toml: no such")],
+)
+def test_a_mistyped_folder_is_no_empty_one(
+    option: str, folder: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would read as if nothing had run, or had ever been accepted."""
+    assert _diff(option, folder) == 2
+    said = "".join(capsys.readouterr())
+    assert says in said
+    assert "remedy:" in said
+
+
+@pytest.mark.usefixtures("green")
+def test_a_report_into_a_pipe_replaces_nothing(tmp_path: Path) -> None:
+    """What is no file is written into: there may be a reader, and a device must stay one."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert _diff("--markdown", str(pipe)) == 0
+    assert b"verdict" in os.read(reader, 1 << 20)
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 @pytest.mark.usefixtures("green")

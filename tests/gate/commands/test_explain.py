@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -59,13 +60,16 @@ def test_differing_conditions_show_both_sides(
 def test_green_rows_and_wildcards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every row that matches is explained; green is exit 0; nothing is a usage error."""
+    """Every row that matches is explained; green is exit 0; a name that nothing has is a usage error."""
     monkeypatch.chdir(Sample().write(tmp_path))
     assert _explain("b*t") == 0
     assert capsys.readouterr().out.count("within its policy") == 2
     assert _explain("*", "--suite", "prop*") == 0
     assert _explain("no such case") == 2
-    assert _explain("*", "--red") == 2
+    assert _explain("*", "--metric", "bites", "--red") == 2
+    capsys.readouterr()
+    assert _explain("*", "--red") == 0
+    assert capsys.readouterr().out == "verdict: pass - nothing red of * (exit 0)\n"
 
 
 def test_a_suite_that_did_not_run(
@@ -79,6 +83,21 @@ def test_a_suite_that_did_not_run(
     out = capsys.readouterr().out
     assert "measured by: nothing: there is no usable run" in out
     assert "repeat:      python -m ci run property --lane cpu\n" in out
+
+
+def test_a_case_of_a_suite_that_never_ran_is_told_from_a_mistyped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks about a planned case learns which suite measures it."""
+    root = Sample().write(tmp_path)
+    shutil.rmtree(root / "out" / "runs" / "cpu" / "property")
+    monkeypatch.chdir(root)
+    assert _explain("boot") == 2
+    said = "".join(capsys.readouterr())
+    assert "case 'boot' is planned in property on cpu, which has not run here" in said
+    assert "remedy: python -m ci run property --lane cpu" in said
+    assert _explain("bot") == 2
+    assert "no row of a case 'bot'" in "".join(capsys.readouterr())
 
 
 def test_a_transcribed_value_names_its_source(

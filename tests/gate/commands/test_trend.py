@@ -34,7 +34,11 @@ def test_command(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trend", "*/boot/*", *baselines]) == 0
     out = capsys.readouterr().out
     assert "cpu/property/boot/step_ms  ▁█\n  2026-01-01  9.0\n  2026-02-01  10.0\n" in out
-    assert out.splitlines()[-1] == "trend: 2 metrics"
+    assert out.splitlines()[-1] == "verdict: pass - trend of 2 metrics (exit 0)"
     assert main(["trend", "*/boot/*", "--changed", *baselines]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "trend: 1 metrics"
+    changed = "verdict: pass - trend of 1 metrics that changed (exit 0)"
+    assert capsys.readouterr().out.splitlines()[-1] == changed
+    assert main(["trend", "*/boot/bytes", "--changed", *baselines]) == 0
+    still = "verdict: pass - trend of 0 metrics that changed (exit 0)"
+    assert capsys.readouterr().out.splitlines() == [still]
     assert main(["trend", "nothing", *baselines]) == 2
