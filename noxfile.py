@@ -87,6 +87,12 @@ def boots(session: nox.Session) -> None:
     run_in_stack(session, "boots", *(session.posargs or ["any-gpu-dummy7"]))
 
 
+@nox.session(requires=["build"], venv_backend="none", default=False)
+def census(session: nox.Session) -> None:
+    """Boot on a GPU with debug lines on and check which batches took which kernel (about a minute)."""
+    run_in_stack(session, "run", "census", *session.posargs)
+
+
 @nox.session
 def diff(session: nox.Session) -> None:
     """Compare every result on disk with the baselines, without measuring anything."""
