@@ -77,7 +77,9 @@ class Matrix(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     label: str
     """What a maintainer puts on a pull request to have it measured on GPUs."""
     environment: str
-    """GitHub's deployment environment of the self-hosted jobs."""
+    """GitHub's deployment environment of the self-hosted jobs; its reviewers approve each."""
+    main_environment: str
+    """The one for events whose code is on main, and so was reviewed."""
     lane: tuple[Lane, ...]
 
 
@@ -191,7 +193,7 @@ def plan_jobs(matrix: Matrix, event: Event, lanes: Sequence[str] = (), suites: S
     left_out: list[LeftOut] = []
     for lane in matrix.lane:
         reason = _left_out(lane, matrix, event, lanes)
-        jobs = [] if reason else _cells(lane, matrix, suites)
+        jobs = [] if reason else _cells(lane, environment_of(matrix, event), suites)
         if reason is None and not jobs:
             reason = LeftOut(lane.name, Why.NOT_CHOSEN, f"has none of: {', '.join(suites)}")
         cells += jobs
@@ -234,12 +236,18 @@ def _touched(lane: Lane, event: Event) -> bool:
     return any(path.startswith(lane.touches) for path in event.changed)
 
 
-def _cells(lane: Lane, matrix: Matrix, wanted: Sequence[str]) -> list[Cell]:
+def environment_of(matrix: Matrix, event: Event) -> str:
+    """The deployment environment of a self-hosted job: reviewed, unless its code is on main already."""
+    on_main = event.kind in (EventKind.PUSH, EventKind.SCHEDULE) and not event.foreign
+    return matrix.main_environment if on_main else matrix.environment
+
+
+def _cells(lane: Lane, self_hosted: str, wanted: Sequence[str]) -> list[Cell]:
     cells = []
     for job in lane.job:
         suites = [suite for suite in job.suites if not wanted or suite in wanted]
         if suites:
-            environment = matrix.environment if lane.self_hosted else ""
+            environment = self_hosted if lane.self_hosted else ""
             minutes = job.minutes or lane.minutes
             name = slug(lane.name, job.arm, *suites)
             cells.append(Cell(name, lane.name, " ".join(suites), job.arm, lane.runs_on, minutes, environment))

@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = sorted((ROOT / ".github" / "actions").rglob("action.yml"))
 PINNED = re.compile(r"[a-z0-9-]+/[a-z0-9-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+OURS = ("./.github/actions/setup", "./.github/workflows/gpu.yml")
+MUTATION = ROOT / "tests" / "mutation" / "run.py"
+"""The one session with options that is no command of ``python -m ci``."""
 SETUP = "python -m pip install --quiet --require-hashes -r locks/nox.txt"
 
 
@@ -38,7 +41,10 @@ def check_run(words: list[str]) -> None:
     assert len(named) == 1
     if named != ["$SESSION"]:
         assert named[0] in sessions()
-        if rest:
+        if named == ["mutation"]:
+            known = re.findall(r'add_argument\("(--[a-z]+)"', MUTATION.read_text(encoding="utf-8"))
+            assert {word for word in rest if word.startswith("-")} <= set(known)
+        elif rest:
             cli.parse([named[0], *rest])
 
 
@@ -70,9 +76,9 @@ def test_a_workflow_starts_without_rights(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=name)
 def test_every_action_is_pinned(path: Path) -> None:
-    """By commit, with the version beside it; our own action comes with the checkout."""
+    """By commit, with the version beside it; what is ours comes with the checkout."""
     for used in values(path, "uses"):
-        assert used == "./.github/actions/setup" or PINNED.fullmatch(used), used
+        assert used in OURS or PINNED.fullmatch(used), used
 
 
 def test_an_action_has_one_commit_everywhere() -> None:
@@ -112,7 +118,14 @@ def test_machines_of_ours_wait_for_no_fork() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["make test", "nox -s nothing", "nox -s tests && curl x", "nox -s drift -- --no-such-option"]
+    "line",
+    [
+        "make test",
+        "nox -s nothing",
+        "nox -s tests && curl x",
+        "nox -s drift -- --no-such-option",
+        "nox -s mutation -- --no-such",
+    ],
 )
 def test_another_step_would_be_seen(line: str) -> None:
     """The check of steps is red for what is no session, or hands over what no command knows."""

@@ -45,6 +45,22 @@ def why(event: Event) -> dict[str, Why]:
     return {out.lane: out.why for out in plan_jobs(OURS, event).left_out}
 
 
+@pytest.mark.parametrize(
+    ("event", "environment"),
+    [
+        (pull(), "gpu-runners"),
+        (Event(EventKind.MANUAL), "gpu-runners"),
+        (Event(EventKind.PUSH, changed=PATCHES), "gpu-main"),
+        (Event(EventKind.SCHEDULE), "gpu-main"),
+    ],
+)
+def test_only_what_main_has_runs_without_a_reviewer(event: Event, environment: str) -> None:
+    """A branch waits for a person, whoever started the run; a night does not. Hosted machines have none."""
+    cells = plan_jobs(OURS, event).cells
+    assert {cell.environment for cell in cells if "self-hosted" in cell.runs_on} == {environment}
+    assert {cell.environment for cell in cells if "self-hosted" not in cell.runs_on} <= {""}
+
+
 @pytest.mark.parametrize("label", [None, "gpu"])
 @pytest.mark.parametrize("changed", [None, PATCHES, ("README.md",)])
 def test_a_fork_never_gets_a_machine_of_ours(label: str | None, changed: tuple[str, ...] | None) -> None:
@@ -105,7 +121,7 @@ def test_github_refuses_more_than_256_jobs() -> None:
     cpu = OURS.lane[0]
     many = msgspec.structs.replace(cpu, job=cpu.job * 257)
     with pytest.raises(MatrixError, match="at most 256"):
-        plan_jobs(Matrix(1, "gpu", "e", (many,)), Event(EventKind.PUSH))
+        plan_jobs(Matrix(1, "gpu", "e", "m", (many,)), Event(EventKind.PUSH))
 
 
 def test_every_planned_suite_has_a_lane_that_runs_it() -> None:
