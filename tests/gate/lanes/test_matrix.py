@@ -161,7 +161,7 @@ def test_names_of_artifacts_are_unique_and_plain() -> None:
         ("schema = 1", "schema = 2", "schema 2"),
         ('name = "rtx4090"', 'name = "rtx3090"', "stands twice"),
         ('name = "cpu"', 'name = "c p"', "a name has"),
-        ('suites = ["oracle", "membudget", "kernelbench"]', "suites = []", "a job has suites"),
+        ('suites = ["oracle", "membudget", "census", "kernelbench"]', "suites = []", "a job has suites"),
         ("minutes = 90", "minutes = 0", "minutes are positive"),
         ('runs_on = ["ubuntu-24.04"]', "runs_on = []", "may be empty"),
         ('"self-hosted", "linux", "x64", "rtx3090"', '"linux", "rtx3090"', "a lane with a GPU"),
