@@ -16,6 +16,9 @@ from ci.gate.membudget import (
     budget_steps,
     difference,
     judge_row,
+    mib,
+    shown,
+    tokens,
     untracked_steps,
 )
 from ci.gate.verdict import Verdict
@@ -143,6 +146,58 @@ def test_exact_bytes_narrow_the_band() -> None:
     assert (exact.verdict, printed.verdict) == (Verdict.REGRESSED, Verdict.PASS)
 
 
+NARROW = Band(-10, 30, "made up: its larger side is 30 bytes")
+
+
+@pytest.mark.parametrize(
+    ("planned", "off", "verdict"),
+    [
+        (1000, -90, Verdict.PASS),
+        (1000, -91, Verdict.REGRESSED),
+        (1000, 110, Verdict.PASS),
+        (1000, 111, Verdict.REGRESSED),
+        (330, 0, Verdict.PASS),
+        (329, 0, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_edges_of_the_band(planned: int, off: int, verdict: Verdict) -> None:
+    """Half of each printed digit, 50 + 20 + 10 bytes, widens the band at both ends; three sides can tell."""
+    larger, smaller = Measured(planned + off, 100), Measured(0, 40)
+    assert difference("budget", larger, smaller, Measured(planned, 20), NARROW).verdict is verdict
+
+
+def test_a_difference_is_said_in_mib() -> None:
+    """Found, planned and off, with the sign of what is off, and what is allowed."""
+    found = difference("budget", Measured(65 * MIB), Measured(0), Measured(64 * MIB), RTX4090)
+    said = "65.00 MiB found, 64.00 MiB planned, +1.00 MiB off; allowed -0.90 MiB to +5.00 MiB"
+    assert (found.verdict, found.detail) == (Verdict.PASS, said)
+    assert (mib(-1.5 * MIB), mib(MIB // 2, sign=True)) == ("-1.50 MiB", "+0.50 MiB")
+
+
+@pytest.mark.parametrize(
+    ("count_after", "kv_after", "verdict"),
+    [
+        (900, 883_920, Verdict.PASS),
+        (900, 883_919, Verdict.REGRESSED),
+        (900, 916_080, Verdict.PASS),
+        (900, 916_081, Verdict.REGRESSED),
+        (0, -16_080, Verdict.PASS),
+    ],
+)
+def test_edges_of_one_block(count_after: int, kv_after: int, verdict: Verdict) -> None:
+    """1000 bytes a token: a block of 16 and half of both printed digits, 50 + 30 bytes, may be off."""
+    stock = boot(available_kv=Measured(1_000_000, 100), kv_tokens=Measured(1000), block_tokens=Measured(16))
+    after = patched(available_kv=Measured(kv_after, 60), kv_tokens=Measured(count_after))
+    assert tokens(stock, after).verdict is verdict
+
+
+def test_bytes_per_token_need_a_token() -> None:
+    """A reference boot without a token says nothing about what one costs."""
+    none = tokens(boot(kv_tokens=Measured(0)), patched())
+    assert (none.verdict, none.detail) == (Verdict.INVALID, "stock: 0 KV tokens")
+    assert tokens(boot(kv_tokens=Measured(1)), patched()).verdict is Verdict.REGRESSED
+
+
 @pytest.mark.parametrize(("adopted", "late"), [(3, 0), (4, 1), (0, 0), (5, 0)])
 def test_adoption(adopted: int, late: int) -> None:
     """Each builder adopts exactly once and nothing is late; anything else is red."""
@@ -227,6 +282,19 @@ def test_resident_and_free_are_shown_only() -> None:
     assert verdicts(row)["free memory after boot"] is None
     assert verdicts(row)["resident memory"] is None
     assert row.verdict is Verdict.PASS
+
+
+def test_what_is_shown_is_of_the_first_reference_boot() -> None:
+    """The second one shows that the machine repeats; differences are taken from the first."""
+    stock = [boot(resident=Measured(GIB)), boot(resident=Measured(3 * GIB))]
+    row = judge_row(stock, patched(resident=Measured(2 * GIB)), RTX4090)
+    assert row.findings[-1] == Finding("resident memory", None, "+1024.00 MiB")
+
+
+@pytest.mark.parametrize("pair", [(NOT_PUBLISHED, Measured(1)), (Measured(1), NOT_PUBLISHED)])
+def test_a_shown_number_that_was_not_read_says_why(pair: tuple[Measured, Measured]) -> None:
+    """It is no difference to zero, whichever of the two is missing."""
+    assert shown("resident memory", *pair) == Finding("resident memory", None, "not read: not published")
 
 
 def test_row_without_findings_is_invalid() -> None:
