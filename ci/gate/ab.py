@@ -198,7 +198,7 @@ def estimate_at(
     if not unlike(ratios, noise):
         squares, df = squares + noise.squares, df + noise.df
     effect = fmean(ratios)
-    if df <= 0 or squares < _NO_SPREAD:  # equal values show a coarse clock, not the absence of noise
+    if squares < _NO_SPREAD:  # one pair of each order, or a clock too coarse: not the absence of noise
         return Estimate(len(ratios), effect)
     error = math.sqrt(squares / df / len(ratios))
     reach = t_quantile(tail_worse, df) * error

@@ -160,7 +160,7 @@ class Cells:
             rule=str(rule) if rule else "",
             why=why,
             remedy=remedy,
-            control=record.control if record else accepted.control if accepted else False,
+            control=record.control if record else accepted is not None and accepted.control,
             accepted=accepted.accepted if accepted else None,
             source=accepted.source if accepted else None,
             band=band(rule, accepted.value, accepted.printed) if rule and accepted else None,

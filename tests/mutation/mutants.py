@@ -52,6 +52,7 @@ def mutants(source: str) -> Iterator[Mutant]:
             mutated = copy.deepcopy(tree)
             node = _at(mutated, path)
             line = getattr(node, "lineno", 0)
+            what = f"{what} at {_column(source, node)}"
             _put(mutated, path, change(node))
             yield Mutant(line, what, ast.unparse(ast.fix_missing_locations(mutated)))
 
@@ -115,6 +116,12 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
         yield "condition turned", lambda one: _with(one, test=ast.UnaryOp(ast.Not(), one.test))
     elif isinstance(node, ast.Continue | ast.Break):
         yield "jump dropped", lambda _: ast.Pass()
+
+
+def _column(source: str, node: ast.AST) -> int:
+    """Where the node starts in its line, from 1 behind the indentation: so two changes have two names."""
+    line = source.splitlines()[getattr(node, "lineno", 1) - 1]
+    return int(getattr(node, "col_offset", 0)) - (len(line) - len(line.lstrip())) + 1
 
 
 def _is_none(node: ast.AST) -> bool:

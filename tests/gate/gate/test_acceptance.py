@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ci.gate.acceptance import Accepted, AcceptError, Step, accept_suite, new_aa_sessions
@@ -30,6 +32,18 @@ def test_nothing_to_accept_is_a_no_op() -> None:
     assert old is not None
     assert (accepted.changes, accepted.kept) == ((), 5)
     assert encode(accepted.baseline.head, accepted.baseline.records) == encode(old.head, old.records)
+
+
+def test_an_old_baseline_is_not_even_put_in_order() -> None:
+    """Where nothing changes it is the very one that was read, however its records stand."""
+    sample = Sample()
+    files = sample.files()
+    assert files.baseline is not None
+    files = dataclasses.replace(
+        files, baseline=dataclasses.replace(files.baseline, records=files.baseline.records[::-1])
+    )
+    accepted = accept_suite(files, sample.verdict(), policy(), "*", SECOND)
+    assert accepted.baseline is files.baseline
 
 
 def test_first_baseline() -> None:

@@ -24,6 +24,14 @@ def test_stored_bands() -> None:
     assert "gtx1080" not in bands
 
 
+@pytest.mark.parametrize(("low", "high"), [(-1024, 1024), (0, 0)])
+def test_edges(low: int, high: int) -> None:
+    """The widest band there may be, and the one that allows nothing."""
+    text = GOOD.replace("-1.5", str(low)).replace("high_mib = 2", f"high_mib = {high}")
+    band = parse_bands(text, Path("b"))["h200"]
+    assert (band.low_bytes, band.high_bytes) == (low * MIB, high * MIB)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -31,7 +39,10 @@ def test_stored_bands() -> None:
         ("high_mib = 2", "high_mib = 2000", "over 1024 MiB"),
         ("high_mib = 2", "high_mib = nan", "does not hold 0"),
         ('origin = "ours"', 'origin = " "', "no origin"),
+        ("low_mib = -1.5", "low_mib = 0.5", "does not hold 0"),
+        ("low_mib = -1.5", "low_mib = -1024.5", "over 1024 MiB"),
         ("schema = 1", "schema = 2", "schema 2"),
+        ("schema = 1", "schema = 1\nwidth = 3", "unknown field"),
         ("high_mib = 2", "high = 2", "unknown field"),
         ("[[band]]", GOOD.partition("\n")[2] + "[[band]]", "two bands"),
     ],

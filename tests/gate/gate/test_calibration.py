@@ -10,6 +10,8 @@ import pytest
 
 from ci.gate.ab import pair_ratios
 from ci.gate.calibration import (
+    AA_PAIRS,
+    AA_SESSIONS,
     DISTURBANCES,
     EFFECTS,
     NOISES,
@@ -66,6 +68,7 @@ def test_clear_cases_come_out_clearly() -> None:
     assert loss.first[Verdict.REGRESSED] > 0.95
     assert loss.final[Verdict.REGRESSED] > 0.95
     assert loss.mean_pairs < 3
+    assert simulate(Scenario(-0.03, 0.0001, 8), 3, 1).mean_pairs == 2
 
 
 def test_outliers_end_open() -> None:
@@ -81,6 +84,7 @@ def test_the_rows_are_those_that_were_promised() -> None:
     assert NOISES == (0.001, 0.003, 0.009)
     assert PAIRS == (2, 4, 6, 8)
     assert USUAL_BOOTS == (2, 3, 5, 8)
+    assert (AA_SESSIONS, AA_PAIRS) == (4, 8)
     assert [(one.drift, one.outlier_loss) for one in DISTURBANCES] == [
         (0.0, 0.0),
         (-0.001, 0.0),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import dataclasses
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from ci.gate.compare import compare_suite
 from ci.gate.rows import Cause, GateVerdict, Row
 from ci.gate.verdict import Verdict
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem
+from ci.results.jsonl import record_order
 from ci.results.records import AaSession, AbSession, BaselineRecord, Record, Remeasure
 from tests.gate.samples import (
     FIRST,
@@ -486,6 +488,46 @@ def test_a_green_control_is_always_kept() -> None:
     sample.measure("control-seq-rows", "red", False, "bool", control=True)
     suite = compare_suite(plan(sample.plan_text), policy(sample.policy_text), sample.files(), NOW, keep=0)
     assert suite.exit_code is ExitCode.CONTROL_FAILED
+    assert (suite.controls_red, suite.controls_planned) == (0, 1)
+
+
+def test_another_true_metric_of_a_control_is_not_its_redness() -> None:
+    """Only the metric `red` says that a control turned red."""
+    sample = Sample()
+    sample.measure("control-seq-rows", "red", False, "bool", control=True)
+    sample.measure("control-seq-rows", "violations", True, "bool", control=True)
+    assert sample.verdict().controls_red == 0
+
+
+def test_only_planned_cases_count_as_measured() -> None:
+    """One of two planned cases was measured, and one that nobody planned."""
+    sample = Sample()
+    del sample.records["grid", "violations"]
+    sample.measure("extra", "violations", 0)
+    suite = sample.verdict()
+    assert (suite.cases_measured, suite.cases_planned) == (1, 2)
+
+
+def test_a_stale_test_report_counts_no_test() -> None:
+    """Tests of another run say nothing about this one, neither red nor green."""
+    sample = Sample()
+    files = sample.files()
+    assert files.written is not None
+    old = {**files.written, JUNIT_FILE: datetime(2026, 8, 1, tzinfo=UTC)}
+    stale = dataclasses.replace(files, written=old)
+    suite = compare_suite(plan(sample.plan_text), policy(sample.policy_text), stale, NOW)
+    assert (suite.tests_executed, suite.cases_measured) == (None, 2)
+
+
+def test_a_baseline_that_is_read_as_a_stream_is_not_called_transcribed() -> None:
+    """Nobody copies a million numbers from a publication, so they are not counted a second time."""
+    sample = Sample()
+    files = sample.files()
+    assert files.baseline is not None
+    stream = dataclasses.replace(files.baseline, records=sorted(files.baseline.records, key=record_order))
+    large = dataclasses.replace(files, baseline=stream)
+    suite = compare_suite(plan(sample.plan_text), policy(sample.policy_text), large, NOW)
+    assert (suite.verdict, suite.warnings) == (Verdict.PASS, ())
 
 
 def test_a_control_in_the_baseline_only_is_named() -> None:
