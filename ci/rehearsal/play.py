@@ -143,6 +143,8 @@ def command(workflow: str, name: str, folder: Path, world: World, actions: dict[
         raise InterpreterError("act is not installed", remedy="nox -s rehearse")
     words = [found, name, "-W", f".github/workflows/{workflow}.yml"]
     words += ["-e", str(world.root / f"{workflow}.event.json"), "--env", f"{VARIABLE}={world.root}"]
+    # Neither its servers nor containers are used; so a machine without any network will do.
+    words += ["--no-cache-server", "--artifact-server-addr", "127.0.0.1", "--container-daemon-socket", "-"]
     for label in ("ubuntu-24.04", "self-hosted"):
         words += ["-P", f"{label}=-self-hosted"]
     for pin in sorted(stage.pins(folder / "stage")):
