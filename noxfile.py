@@ -93,6 +93,12 @@ def census(session: nox.Session) -> None:
     run_in_stack(session, "run", "census", *session.posargs)
 
 
+@nox.session(requires=["build"], venv_backend="none", default=False)
+def throughput(session: nox.Session) -> None:
+    """Compare the speed of two arms on this machine's GPU, boot by boot in the order A B B A (hours)."""
+    run_in_stack(session, "run", "throughput", *session.posargs)
+
+
 @nox.session
 def diff(session: nox.Session) -> None:
     """Compare every result on disk with the baselines, without measuring anything."""

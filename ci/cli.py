@@ -47,6 +47,7 @@ from ci.commands import (
     run,
     stack,
     sweep,
+    throughput,
     trend,
     verdict,
 )
@@ -78,6 +79,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     rehearse,
     repin,
     sweep,
+    throughput,
     import_verdicts,
 )
 """Every command, in the order ``--help`` lists them."""

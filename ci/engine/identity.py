@@ -16,6 +16,8 @@ from ci.results.throughput import ArmSeen
 
 FLAG_MARK = "+"
 """Between an arm and each flag under which it runs."""
+SUBJECT, PREVIOUS = "@subject", "@previous"
+"""In a profile: the arm that a run is about, and the one with one patch less."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,22 @@ def parse_arm(text: str) -> ArmUnderTest:
     if not arm:
         raise UsageError(f"{text!r} names no arm", remedy="patched+VLLM_INT4_MQ_3D=0")
     return ArmUnderTest(text, arm, flags)
+
+
+def resolve_arm(text: str, names: Sequence[str]) -> ArmUnderTest:
+    """The arm of a profile's word, where `@subject` and `@previous` stand for arms of the series.
+
+    Args:
+        text: of the profile.
+        names: the arms of the series up to the subject, in their order.
+
+    Raises:
+        UsageError: the subject has no arm before it, or no arm is named so.
+    """
+    arm = parse_arm(text.replace(SUBJECT, names[-1]).replace(PREVIOUS, names[-2] if len(names) > 1 else ""))
+    if arm.arm not in names:
+        raise UsageError(f"the series has no arm {arm.arm!r}", remedy=f"one of: {', '.join(names)}")
+    return arm
 
 
 def environments(mark: str) -> list[dict[str, str]]:

@@ -62,6 +62,8 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outcome: Literal["ready", "failed"] = "ready"
     causes: list[str] = []
     """Of a failure: any of these, in the words of the boot report."""
+    stage: str | None = None
+    """How far a boot that fails comes, in the words of the boot report; None for any."""
     attempts: int = 1
     """How many boots the expectation was published for."""
     lines: list[str] = []
@@ -95,7 +97,10 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a throughput session of this profile times, and how it is judged."""
 
     arms: tuple[str, str]
-    """Reference and subject, each an arm and the flags it runs under: `patched+VLLM_INT4_MQ_3D=0`."""
+    """Reference and subject, each an arm and the flags it runs under: `patched+VLLM_INT4_MQ_3D=0`.
+
+    `@subject` is the arm that the run is about, `@previous` the one with one patch less.
+    """
     points: list[Point]
     generate: int
     """Tokens of each timed request."""

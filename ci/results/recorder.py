@@ -22,7 +22,7 @@ from ci.errors import GateError
 from ci.results.files import read_limited
 from ci.results.jsonl import write_results
 from ci.results.reached import Reached
-from ci.results.records import Record, RunHead, Scalar
+from ci.results.records import AbSession, Record, RunHead, Scalar
 from ci.results.subtests import SubtestCounter
 
 RUN_DIR_VARIABLE = "FORKPROOF_RUN_DIR"
@@ -59,9 +59,10 @@ class Measure:
         unit: str,
         reason: str | None = None,
         control: bool = False,
+        sessions: tuple[AbSession, ...] = (),
     ) -> None:
         """Record one metric of one case; a None value needs the reason why it could not be read."""
-        record = Record(case, metric, value, unit, control=control, reason=reason)
+        record = Record(case, metric, value, unit, control=control, reason=reason, sessions=sessions)
         check_record(record)
         key = (case, metric)
         if key in self._seen:

@@ -1,0 +1,306 @@
+"""One boot of a throughput session: on a quiet machine, proven to be its arm, timed, and written down."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ci.engine.abba import place_name
+from ci.engine.boot import BootRun, ReadState, run_boot, serve_launch
+from ci.engine.census import LINE
+from ci.engine.compiled import compiled_code, lineage_problem, poison, require_clean
+from ci.engine.facts import LINEAGES, problem_of
+from ci.engine.identity import ArmUnderTest, arm_seen, environments, identity_problems, scratch_words
+from ci.engine.logtext import LogLine, read_log
+from ci.engine.measure import Engine, InProcessEngine, ServedEngine, measure_points, soak
+from ci.engine.patterns import Quantity
+from ci.engine.profile import Measure, Profile
+from ci.engine.server import Server
+from ci.errors import GateError
+from ci.lanes.gpu import GpuState, GpuUnfitError, Need, unfit_reasons
+from ci.results.throughput import ArmSeen, BootMeasure, Number, PointMeasure
+
+DEBUG = "VLLM_INT4_MQ_3D_DEBUG"
+"""The arm's instrument. It runs during a measurement, so it is off in every boot that is timed."""
+OVERRIDE = "--num-gpu-blocks-override"
+PATIENCE_S = 300.0
+POLL_S = 2.0
+IDLE_BYTES = 1 << 30
+"""Memory that a card may hold with nothing running on it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How the machine is looked at; a test looks at another one."""
+
+    read_state: ReadState
+    others: Callable[[], Sequence[GpuState]]
+    """The host's other GPUs."""
+    load: Callable[[], float | None]
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the boots of a session have in common."""
+
+    profile: Profile
+    measure: Measure
+    arms: tuple[ArmUnderTest, ArmUnderTest]
+    roots: Mapping[str, Path]
+    """Folders of the arms, by name."""
+    hashes: Mapping[str, str]
+    """Series hashes of the arms, by name."""
+    read_hash: Callable[[Path], str]
+    """The series hash that the manifest in a folder says now."""
+    folder: Path
+    variables: Mapping[str, str]
+    machine: Machine
+    in_process: bool = False
+    say: Callable[[str], None] = field(default=lambda _: None)
+
+
+@dataclass
+class Watched:
+    """What was seen while a boot was up."""
+
+    seen: ArmSeen | None = None
+    points: list[PointMeasure] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    load: float | None = None
+
+
+def wait_quiet(setup: Setup) -> None:
+    """Wait until the machine is fit for a timed boot.
+
+    Raises:
+        GpuUnfitError: it has not become so; this says nothing about the arms.
+    """
+    machine, limits = setup.machine, setup.profile.limits
+    need = Need(None, limits.load_average, limits.power_limit_w, tuple(limits.must_read))
+    deadline = machine.clock() + PATIENCE_S
+    while reasons := [
+        *unfit_reasons(machine.read_state(), need, machine.load()),
+        *busy_others(machine.others()),
+    ]:
+        if machine.clock() >= deadline:
+            raise GpuUnfitError(
+                f"the machine did not become quiet in {PATIENCE_S:.0f} s: {'; '.join(reasons)}",
+                cause="another user, or an earlier run",
+                remedy="end what is yours, then go on with --resume",
+            )
+        machine.sleep(POLL_S)
+
+
+def busy_others(states: Sequence[GpuState]) -> list[str]:
+    """Which of the host's other GPUs are at work."""
+    return [
+        f"GPU {number} of this host is in use"
+        for number, state in enumerate(states, start=1)
+        if state.pids or (state.used_bytes or 0) > IDLE_BYTES
+    ]
+
+
+def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
+    """Boot the arm of a letter and time every prompt.
+
+    Args:
+        setup: the session's.
+        place: in the order of boots.
+        letter: A or B.
+    """
+    arm = setup.arms["AB".index(letter)]
+    watched = Watched()
+
+    def watch(server: Server, engine: Engine) -> None:
+        cached = setup.profile.serve.prefix_cache is not False
+        measure = setup.measure
+        points, problems = measure_points(
+            engine, measure.points, measure.generate, measure.seed, cached=cached
+        )
+        watched.points += points
+        watched.problems += problems
+
+    run, lines, seconds = boot_arm(setup, arm, place_name(place), watched, watch, shared_caches(setup))
+    code = compiled_code(lines)
+    lineage = LINEAGES[run.report.lineage]
+    problems = [*boot_problems(setup, arm, run, watched), *watched.problems]
+    problem = lineage_problem(setup.profile.lineage, code, lineage)
+    problems += [problem] if problem else []
+    if any(LINE.search(line.text) for line in lines):
+        problems.append("its instrument was on: the log holds dispatch lines")
+    shared = shared_caches(setup)
+    if code.mixed and shared is not None:
+        poison(shared, f"boot {place_name(place)} {problem}")
+    return BootMeasure(
+        arm=arm.text,
+        letter="A" if letter == "A" else "B",
+        place=place,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=seconds,
+        problems=tuple(problems),
+        seen=replace(watched.seen, scratch=scratch_words(run.report)) if watched.seen else None,
+        pool_tokens=pool_tokens(run),
+        lineage=lineage,
+        modules_loaded=code.loaded,
+        modules_compiled=code.compiled,
+        machine={**(run.up.recorded() if run.up else {}), "load_average": watched.load},
+        points=tuple(watched.points),
+    )
+
+
+@dataclass(frozen=True)
+class CensusSeen:
+    """What an untimed boot showed."""
+
+    problems: tuple[str, ...]
+    """What is wrong; empty if the path is proven, or if the profile names none."""
+    blocks: int | None
+    """Of its KV pool; None if /metrics did not say."""
+
+
+def census_boot(setup: Setup, letter: str, soak_s: float) -> CensusSeen:
+    """Boot the arm of a letter untimed with its instrument on, and prove which kernel serves a full draft."""
+    arm = setup.arms["AB".index(letter)]
+    watched = Watched()
+
+    def watch(server: Server, engine: Engine) -> None:
+        engine.ask(engine.encode("The first flights of the program carried no crew. ") or [1], 32)
+        if soak_s:
+            soak(engine, soak_s)
+
+    run, lines, _ = boot_arm(setup, arm, f"census-{letter}", watched, watch, None, debug=True)
+    problems = [*boot_problems(setup, arm, run, watched, debug=True), *watched.problems]
+    batch = setup.profile.model.depth + 1
+    paths = paths_of(lines, batch)
+    said = " and ".join(sorted(paths)) or "no dispatch line"
+    setup.say(f"census of {arm.text}: {said} for batches of {batch} query tokens\n")
+    if setup.measure.paths is not None:
+        expected = setup.measure.paths["AB".index(letter)]
+        if paths != {expected}:
+            problems.append(f"census of {arm.text}: {batch} query tokens take {said}, expected {expected}")
+    return CensusSeen(tuple(problems), run.cache[0].num_gpu_blocks if run.cache else None)
+
+
+def with_equal_pools(profile: Profile, blocks: tuple[int | None, int | None]) -> Profile:
+    """The profile under which both arms have the smaller of their pools.
+
+    An arm that counts its scratch into the memory budget has a smaller pool: both are timed at one size.
+    """
+    first, second = blocks
+    if first is None or second is None or first == second or OVERRIDE in profile.serve.flags:
+        return profile
+    serve = replace(profile.serve, flags=[*profile.serve.flags, OVERRIDE, str(min(first, second))])
+    return replace(profile, serve=serve)
+
+
+def soak_boot(setup: Setup, soak_s: float) -> list[str]:
+    """Keep the GPU at work before a session goes on; nothing is timed."""
+    watched = Watched()
+    run, _, _ = boot_arm(
+        setup, setup.arms[0], "soak", watched, lambda _server, engine: soak_quietly(engine, soak_s), None
+    )
+    return [*boot_problems(setup, setup.arms[0], run, watched), *watched.problems]
+
+
+def soak_quietly(engine: Engine, soak_s: float) -> None:
+    """Soak, and count nothing."""
+    soak(engine, soak_s)
+
+
+def boot_arm(
+    setup: Setup,
+    arm: ArmUnderTest,
+    name: str,
+    watched: Watched,
+    watch: Callable[[Server, Engine], None],
+    caches: Path | None,
+    debug: bool = False,
+) -> tuple[BootRun, list[LogLine], float]:
+    """One boot of an arm under its flags; what happens while it is up is left in `watched`.
+
+    Raises:
+        GpuUnfitError: the machine is not quiet, or something was left on the GPU.
+    """
+    wait_quiet(setup)
+    folder = setup.folder / "engine" / name
+    flags = {**arm.flags, DEBUG: "1" if debug else "0"}
+    profile = replace(setup.profile, env={**setup.profile.env, **flags})
+    if caches is not None:
+        require_clean(caches)
+    launch = serve_launch(
+        profile,
+        profile.serve.max_num_seqs[0],
+        setup.roots[arm.arm],
+        folder,
+        setup.variables,
+        caches=caches,
+        in_process=setup.in_process,
+        descriptions=setup.folder / "descriptions" / arm.arm,
+    )
+
+    def while_up(server: Server) -> None:
+        root = setup.roots[arm.arm]
+        watched.load = setup.machine.load()
+        watched.seen = arm_seen(environments(server.mark), root, setup.read_hash(root), flags)
+        engine: Engine = InProcessEngine(server)
+        if not setup.in_process:
+            engine = ServedEngine(server, setup.measure.chat)
+        try:
+            watch(server, engine)
+        except GateError as error:
+            watched.problems.append(f"a request failed: {error.what}")
+
+    begun = setup.machine.clock()
+    run = run_boot(launch, setup.machine.read_state, while_up)
+    if run.left:
+        raise GpuUnfitError(f"boot {name} left {run.left} on the GPU", remedy="look at nvidia-smi")
+    # A session has many boots, and an empty cache fills with gigabytes in each.
+    shutil.rmtree(folder / "caches", ignore_errors=True)
+    log = folder / "boot.log"
+    lines = read_log(log.read_bytes()) if log.exists() else []
+    return run, lines, setup.machine.clock() - begun
+
+
+def boot_problems(
+    setup: Setup, arm: ArmUnderTest, run: BootRun, watched: Watched, debug: bool = False
+) -> list[str]:
+    """What makes a boot no boot of its arm."""
+    problem = problem_of(run.report)
+    problems = [problem] if problem else []
+    if watched.seen is not None:
+        wanted = ArmUnderTest(arm.text, arm.arm, {**arm.flags, DEBUG: "1" if debug else "0"})
+        problems += identity_problems(watched.seen, wanted, setup.hashes[arm.arm])
+    elif not problems:
+        problems.append("it was never looked at while it was up")
+    return problems
+
+
+def paths_of(lines: Sequence[LogLine], tokens: int) -> set[str]:
+    """The kernels that batches of one sequence with so many query tokens took, by the log."""
+    found = (LINE.search(line.text) for line in lines)
+    return {
+        match["path"] for match in found if match and int(match["tokens"]) == int(match["longest"]) == tokens
+    }
+
+
+def pool_tokens(run: BootRun) -> Number:
+    """Tokens of the KV pool: exactly from /metrics, else as the log prints them."""
+    exact = run.cache[0].kv_tokens if run.cache else None
+    if exact is not None:
+        return Number(float(exact))
+    figure = run.report.figure(Quantity.KV_TOKENS)
+    return Number(figure.smallest.value) if figure.smallest else Number(None, figure.reason)
+
+
+def shared_caches(setup: Setup) -> Path | None:
+    """The compile cache of a shared lineage; None where every boot has an empty one."""
+    kind, _, name = setup.profile.lineage.partition(":")
+    return setup.folder / "lineage" / name if kind == "shared" else None

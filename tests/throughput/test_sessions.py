@@ -1,0 +1,104 @@
+"""The throughput sessions of this lane, boot by boot, and what must be noticed in their boots."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ci.commands.throughput import Outcome, Throughput
+from ci.engine.profile import load_profile
+from ci.gate.ab import ERROR, decide_session, pair_ratios
+from ci.gate.throughput import HIGHER_IS_BETTER, session_of, session_problems
+from ci.gate.throughput_controls import injected, poisoned
+from ci.gate.verdict import Verdict
+from ci.lanes.gpu import lease, read_state
+from ci.results.records import AbSession
+from ci.stack.cache import cache_root
+from ci.stack.manifest import read_manifest
+
+LANE = os.environ.get("FORKPROOF_LANE", "cpu")
+PROFILES = {
+    "rtx3090": ("rtx3090-throughput", "rtx3090-captured"),
+    "rtx4090": ("rtx4090-steps",),
+}
+"""Every other GPU boots the dummy."""
+NAMES = PROFILES.get(LANE, ("any-gpu-captured", "any-gpu-units"))
+IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
+"""Set where vLLM's server cannot run."""
+
+
+@pytest.fixture(scope="session")
+def gpu() -> Iterator[None]:
+    """This machine's GPU, held for the whole suite."""
+    with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite throughput"):
+        yield
+
+
+@pytest.fixture(scope="session")
+def outcomes(gpu: None) -> dict[str, tuple[Throughput, Outcome]]:
+    """Sessions that were run, by their profile."""
+    return {}
+
+
+def arms() -> Any:
+    """The arms of the run, by name."""
+    roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
+    return {
+        name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
+        for name, root in roots.items()
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_session(
+    measure: Any, request: pytest.FixtureRequest, outcomes: dict[str, tuple[Throughput, Outcome]], name: str
+) -> None:
+    """The boots of both arms may be compared; how they compare is the policy's to say."""
+    one = Throughput(load_profile(name), LANE, arms(), in_process=IN_PROCESS)
+    option = request.config.getoption
+    outcome = one.run(resume=option("--resume"), fresh=option("--fresh"), blocks=option("--blocks"))
+    outcomes[name] = one, outcome
+    for record in one.records(outcome):
+        measure(
+            record.case,
+            record.metric,
+            record.value,
+            unit=record.unit,
+            reason=record.reason,
+            sessions=record.sessions,
+        )
+    one.conclude(outcome)
+    problems = [*outcome.refused, *session_problems(outcome.head, outcome.boots, one.deviation)]
+    assert not problems, problems[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slowdown_is_found(measure: Any, outcomes: dict[str, tuple[Throughput, Outcome]], name: str) -> None:
+    """A loss of 10% put into the recorded boots of every prompt is called slower."""
+    one, outcome = outcomes[name]
+    judge = one.measure.judge
+    higher = HIGHER_IS_BETTER.get(judge, False)
+    verdicts = []
+    for point in outcome.head.points:
+        session = session_of(outcome.head, outcome.boots, point, judge)
+        assert isinstance(session, AbSession), session
+        ratios = pair_ratios(injected(session, higher), higher)
+        verdicts.append(decide_session(ratios, one.design, one.noise(point), ERROR)[0])
+    red = all(verdict is Verdict.REGRESSED for verdict in verdicts)
+    measure.control(f"control-slowdown-{one.profile.experiment}", red=red)
+    assert red, verdicts
+
+
+def test_poisoned_artifact_is_named(measure: Any, outcomes: dict[str, tuple[Throughput, Outcome]]) -> None:
+    """The boots as a poisoned artifact would have left them: caught, and called what it is."""
+    _, outcome = outcomes[NAMES[0]]
+    problems = session_problems(outcome.head, poisoned(outcome.boots))
+    red = bool(problems) and all("a poisoned artifact in the compile cache" in one for one in problems)
+    measure.control("control-poisoned-artifact", red=red)
+    assert red, problems
