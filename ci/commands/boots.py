@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ci.commands import review
 from ci.commands.run import find_arms
-from ci.engine.boot import BootRun, run_boot, serve_launch
+from ci.engine.boot import BootRun, missing_lines, run_boot, serve_launch
+from ci.engine.bootlog import read_boot_log
 from ci.engine.breaks import BREAKS
 from ci.engine.dummy import write_dummy
 from ci.engine.facts import BootContext, facts_of
@@ -19,12 +20,13 @@ from ci.engine.profile import Profile, load_profile
 from ci.engine.server import Server
 from ci.engine.session import Boot, memory_boots, run_session, session_key
 from ci.errors import ExitCode, UsageError
+from ci.gate.attempts import FAILED, Attempt, Expected, judge_attempts
 from ci.gate.bands import parse_bands
 from ci.gate.membudget import Band, judge_row
 from ci.gate.verdict import last_line, overall
 from ci.lanes.conditions import detect_lane, read_conditions
 from ci.lanes.gpu import GpuUnfitError, Need, lease, load_average, read_state, require_fit
-from ci.report.boots import RowBoots, render_rows
+from ci.report.boots import RowBoots, render_attempts, render_rows
 from ci.results.boot import BootFacts
 from ci.results.files import write_atomic
 from ci.stack.arms import Arm
@@ -36,6 +38,7 @@ examples:
   python -m ci boots any-gpu-dummy7 --seqs 32 --seqs 16     two rows, three boots each
   python -m ci boots any-gpu-dummy7 --in-process            exact bytes, where there is no server
   python -m ci boots any-gpu-dummy8 --break declared-8      a deliberate break, which must be seen
+  python -m ci boots rtx3090-depth11-262144 --attempts 2    a profile that expects its boots to fail
 """
 DUMMY_VARIABLE = "FORKPROOF_DUMMY"
 BREAK_REQUESTS = 2
@@ -62,6 +65,12 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--break", dest="broken", choices=sorted(BREAKS), help="boot the subject with a break in it"
     )
+    parser.add_argument(
+        "--attempts",
+        type=int,
+        metavar="N",
+        help="boots of a profile that expects a failure (default: as many as were published)",
+    )
     add_machine_options(parser)
     parser.set_defaults(func=run)
 
@@ -84,6 +93,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"boots {profile.name}"):
         if args.broken:
             return session.broken(args.subject, args.broken)
+        if profile.expect.outcome == "failed":
+            return session.attempts(args.subject, args.attempts or profile.expect.attempts)
         return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, args.subject)
 
 
@@ -209,6 +220,29 @@ class Session:
             free_after_boot=up.total_bytes - up.used_bytes if known and up else None,  # type: ignore[operator]
             resident=up.used_bytes if up else None,
         )
+
+    def attempts(self, subject: str, number: int) -> ExitCode:
+        """Boot so often, every boot in a folder of its own, and judge how they ended."""
+        expect, seqs = self.profile.expect, min(self.profile.serve.max_num_seqs)
+        boots = [Boot(subject, seqs, ordinal) for ordinal in range(1, number + 1)]
+        run_session(self.folder, boots, self.key, self.boot_for_facts)
+        ended = [self.attempt(boot) for boot in boots]
+        verdict, found = judge_attempts(ended, Expected(tuple(expect.causes), expect.stage))
+        review.say(render_attempts(ended, found))
+        failed = sum(one.outcome == FAILED for one in ended)
+        detail = f"{failed} of {len(ended)} boots of {self.profile.name} failed, {expect.attempts} published"
+        review.say(last_line(verdict, detail, verdict.exit_code) + "\n")
+        return verdict.exit_code
+
+    def attempt(self, boot: Boot) -> Attempt:
+        """How a boot ended, from its log."""
+        path = self.folder / boot.name / "boot.log"
+        if not path.exists():
+            return Attempt(boot.name, "unfinished", f"{path} is gone", None)
+        log = path.read_bytes()
+        report = read_boot_log(log, boot.name)
+        missing = missing_lines(self.profile, log.decode(errors="replace"))
+        return Attempt(boot.name, report.outcome.value, report.cause, report.stage, tuple(missing))
 
     def broken(self, subject: str, name: str) -> ExitCode:
         """Boot the subject with a break; what it should lead to must be seen."""

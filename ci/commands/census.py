@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci.commands import boots, review
 from ci.engine.boot import BootRun
+from ci.engine.bootlog import read_boot_log
 from ci.engine.census import (
     HEADER,
     Census,
@@ -32,7 +33,8 @@ from ci.stack.cache import cache_root
 EPILOG = """\
 examples:
   python -m ci census any-gpu-census15 --in-process     boot here, ask, and count
-  python -m ci census --log server.log --depth 15       count the lines of a boot that somebody else made
+  python -m ci census --log boot.log --depth 15         count the lines of a boot that was made here
+  python -m ci census --log theirs.log --whole          of somebody else's, which you know to be whole
 
 A boot prints dispatch lines with VLLM_INT4_MQ_3D_DEBUG=1. What a captured graph replays prints nothing:
 the table says which graph mode the boot had.
@@ -69,6 +71,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("profile", nargs="?", help="a launch profile: ci/engine/profiles/NAME.toml")
     parser.add_argument("--log", type=Path, help="count the lines of this log instead of booting")
     parser.add_argument(
+        "--whole", action="store_true", help="--log has no end mark of ours, and is not cut nevertheless"
+    )
+    parser.add_argument(
         "--depth", type=int, help="of the drafter in --log: which widths must be there (default: any)"
     )
     parser.add_argument("--layers", type=int, help="attention layers that print a line per step, in --log")
@@ -84,24 +89,37 @@ def run(args: argparse.Namespace) -> ExitCode:
             "a profile to boot, or --log FILE, and not both", remedy="python -m ci census --help"
         )
     if args.log is not None:
-        census = take_census(read_log(read_limited(args.log, LOG_LIMIT_BYTES)))
-        widths = verify_widths(args.depth) if args.depth else range(0)
-        return conclude(census, broken_rules(census, widths), args.layers, args.markdown, str(args.log))
+        log = read_limited(args.log, LOG_LIMIT_BYTES)
+        census = take_census(read_log(log))
+        broken = broken_rules(census, verify_widths(args.depth) if args.depth else range(0))
+        cut = not args.whole and not read_boot_log(log, str(args.log)).whole
+        if cut:
+            broken.append("the log was not closed by a boot of ours, so it may be cut: --whole if it is not")
+        return conclude(census, broken, args.layers, args.markdown, str(args.log), unread=cut)
     profile = debugged(load_profile(args.profile))
     session, folder = boots.open_session(args, profile)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"census {profile.name}"):
         one = boot_census(session, args.subject, folder / "census")
     broken = broken_boot(one, profile)
-    return conclude(one.census, broken, None, args.markdown, profile.name)
+    unread = not one.run.report.whole
+    return conclude(one.census, broken, None, args.markdown, profile.name, unread=unread)
 
 
-def conclude(census: Census, broken: list[str], layers: int | None, as_markdown: bool, name: str) -> ExitCode:
-    """Show the table, what is broken, and the verdict."""
+def conclude(
+    census: Census,
+    broken: list[str],
+    layers: int | None,
+    as_markdown: bool,
+    name: str,
+    *,
+    unread: bool = False,
+) -> ExitCode:
+    """Show the table, what is broken, and the verdict; a log that is not whole gives none."""
     render = render_census_markdown if as_markdown else render_census
     review.say(render(HEADER, table_rows(census), facts(census, layers)))
     for sentence in broken:
         review.say(f"broken: {sentence}\n")
-    unread = bool(broken) and (not census.calls or bool(census.cut_lines))
+    unread = unread or (bool(broken) and (not census.calls or bool(census.cut_lines)))
     code = ExitCode.NO_VERDICT if unread else ExitCode.REGRESSED if broken else ExitCode.PASS
     word = "invalid" if unread else "regressed" if broken else "pass"
     review.say(f"verdict: {word} - census of {name}, {len(broken)} rules broken (exit {int(code)})\n")
@@ -134,7 +152,7 @@ def boot_census(session: boots.Session, subject: str, folder: Path) -> CensusBoo
         exact.update(json.loads(server.get("/exact") or "{}"))
 
     run = session.boot(Boot(subject, seqs, 1), folder, ask)
-    log = read_log((folder / "server.log").read_bytes())
+    log = read_log((folder / "boot.log").read_bytes())
     census = take_census(log)
     return CensusBoot(
         census=census,

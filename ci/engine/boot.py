@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.engine.bootlog import BootReport, Outcome, closing_line, read_boot_log
+from ci.engine.bootlog import BootReport, closing_line, read_boot_log
 from ci.engine.cacheinfo import CacheInfo, read_cache_info
 from ci.engine.inprocess import BREAK_VARIABLE
 from ci.engine.profile import Profile, boot_environment, serve_words
@@ -164,7 +164,8 @@ def close_log(server_log: Path, launch: Launch, health: Health, served: int) -> 
     """Keep the log as it stood while the server was up: what its end prints says nothing about its boot."""
     said = server_log.read_bytes() if server_log.exists() else b""
     healthy = health is Health.READY
-    closed = said + closing_line(said, healthy=healthy, served=served)
+    exited = health is Health.EXITED
+    closed = said + closing_line(said, healthy=healthy, served=served, exited=exited)
     path = launch.folder / "boot.log"
     write_atomic(path, closed)
     return read_boot_log(closed, f"{launch.name}/{path.name}", healthy)
@@ -189,18 +190,6 @@ def difference(before: GpuState, now: GpuState) -> str | None:
         more = now.used_bytes - before.used_bytes
         if more > MEMORY_SLACK_BYTES:
             return f"{more >> 20} MiB"
-    return None
-
-
-def unexpected(profile: Profile, report: BootReport) -> str | None:
-    """How a boot differs from what its profile expects; None if it does not."""
-    expect = profile.expect
-    if expect.outcome == "ready":
-        return None if report.outcome is Outcome.READY else f"{report.outcome.value}: {report.cause}"
-    if report.outcome is not Outcome.FAILED:
-        return f"{report.outcome.value}, expected to fail with {' or '.join(expect.causes)}"
-    if report.cause not in expect.causes:
-        return f"failed with {report.cause}, expected {' or '.join(expect.causes)}"
     return None
 
 

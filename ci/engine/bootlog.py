@@ -18,6 +18,8 @@ from ci.engine.patterns import Kind, Quantity
 from ci.engine.scratchlines import ScratchEvent, ScratchLine, read_scratch_line
 from ci.engine.units import parse_size
 
+MAX_CAUSE = 200
+"""Characters of an exception that are kept."""
 END_MARK = "forkproof boot log ends here: "
 """The harness's own last line, with what it saw from outside; a log without it may be cut."""
 
@@ -93,6 +95,8 @@ class EndMark:
     healthy: bool
     served: int
     """Requests answered with text."""
+    exited: bool = False
+    """Whether the server was gone before anybody ended it."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ class BootReport:
     outcome: Outcome
     cause: str | None
     """Why it failed, if the log shows it; the line stands at the end."""
+    stage: str | None
+    """How far it came, in the words of `patterns.STAGES`; None if it did not even load a model."""
     figures: dict[Quantity, Figure]
     scratch: tuple[ScratchLine, ...]
     lineage: Lineage
@@ -149,12 +155,14 @@ def read_boot_log(data: bytes, name: str, healthy: bool | None = None) -> BootRe
     """
     lines = read_log(data)
     end = end_mark(lines)
-    outcome, cause = how_it_ended(lines, end.healthy if end and healthy is None else healthy)
+    seen = end.healthy if end and healthy is None else healthy
+    outcome, cause = how_it_ended(lines, seen, exited=end is not None and end.exited)
     text = "\n".join(line.text for line in lines)
     return BootReport(
         name=name,
         outcome=outcome,
         cause=cause,
+        stage=stage_of(lines),
         figures={quantity: figure_of(quantity, lines, name) for quantity in Quantity},
         scratch=tuple(one for one in map(read_scratch_line, lines) if one),
         lineage=lineage_of(text),
@@ -244,25 +252,28 @@ def end_mark(lines: Sequence[LogLine]) -> EndMark | None:
         said = json.loads(lines[-1].text.partition(END_MARK)[2])
         if said["lines"] != lines[-1].number - 1:
             return None
-        return EndMark(said["healthy"] is True, int(said["served"]))
+        return EndMark(said["healthy"] is True, int(said["served"]), said.get("exited") is True)
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def closing_line(log: bytes, *, healthy: bool, served: int) -> bytes:
+def closing_line(log: bytes, *, healthy: bool, served: int, exited: bool = False) -> bytes:
     """The end mark for a log that is complete."""
     fill = b"" if not log or log.endswith(b"\n") else b"\n"
-    said = json.dumps({"healthy": healthy, "served": served, "lines": (log + fill).count(b"\n")})
-    return fill + END_MARK.encode() + said.encode() + b"\n"
+    said = {"healthy": healthy, "served": served, "lines": (log + fill).count(b"\n")}
+    said |= {"exited": True} if exited else {}
+    return fill + END_MARK.encode() + json.dumps(said).encode() + b"\n"
 
 
-def how_it_ended(lines: Sequence[LogLine], healthy: bool | None) -> tuple[Outcome, str | None]:
+def how_it_ended(
+    lines: Sequence[LogLine], healthy: bool | None, *, exited: bool = False
+) -> tuple[Outcome, str | None]:
     """Outcome and cause: a death wins over a start, whichever came first."""
-    dead = any(patterns.DEAD.search(line.text) for line in lines)
+    dead = exited or any(patterns.DEAD.search(line.text) for line in lines)
     started = healthy is True or any(patterns.READY.search(line.text) for line in lines)
     cause = cause_of(lines)
     if dead or (cause is not None and not started):
-        return Outcome.FAILED, cause or "the engine died without naming a cause"
+        return Outcome.FAILED, cause or last_exception(lines) or "the engine died without naming a cause"
     if started and healthy is not False:
         return Outcome.READY, None
     return Outcome.UNFINISHED, "it answered no request for its health" if healthy is False else None
@@ -276,6 +287,18 @@ def cause_of(lines: Sequence[LogLine]) -> str | None:
             if bad and (words.search(line.text) or (line.wrapped and words.search(line.wrapped))):
                 return cause
     return None
+
+
+def last_exception(lines: Sequence[LogLine]) -> str | None:
+    """The last line of the last traceback, for a cause that has no name of its own."""
+    found = [match["value"] for line in lines if (match := patterns.EXCEPTION.search(line.text))]
+    return found[-1][:MAX_CAUSE] if found else None
+
+
+def stage_of(lines: Sequence[LogLine]) -> str | None:
+    """The furthest stage that any line shows."""
+    reached = [stage for stage, words in patterns.STAGES if any(words.search(line.text) for line in lines)]
+    return reached[-1] if reached else None
 
 
 def oom_ranks(lines: Sequence[LogLine]) -> tuple[str, ...]:

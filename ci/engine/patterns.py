@@ -163,5 +163,17 @@ CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("scratch assert", re.compile(r"do not carry the declared capacity")),
 )
 """Why a boot failed, in the order of trust: running out of memory brings the others with it."""
+EXCEPTION = re.compile(
+    r"(?:^|\] )(?P<value>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)\s*$"
+)
+"""The last line of a traceback, alone or behind vLLM's own prefix."""
+STAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("model loading", re.compile(r"Starting to load model|Loading model from scratch|Loading weights took")),
+    ("memory profile", re.compile(LOADING)),
+    ("cache blocks", re.compile(r"Available KV cache memory: |memory reserved for KV Cache is ")),
+    ("graph capture", re.compile(r"Capturing (?:CUDA ?graph|cuda ?graph)", re.IGNORECASE)),
+    ("warm-up", re.compile(r"Graph capturing finished in |CUDA graph pool memory: ")),
+)
+"""What a boot is at from the line on, in the order of a boot; the last one that was reached counts."""
 DEGRADED = re.compile(r"int4 mq3d DEGRADED")
 FATAL_LEVELS = ("ERROR", "CRITICAL")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ci.gate.attempts import Attempt
 from ci.gate.membudget import MIB, Row
 from ci.gate.verdict import Verdict
 from ci.report.words import plain
@@ -20,6 +21,7 @@ HEADER = (
     "builders",
     "verdict",
 )
+ATTEMPT_HEADER = ("boot", "outcome", "cause", "came to")
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,23 @@ class RowBoots:
 
 def render_rows(rows: Sequence[RowBoots]) -> str:
     """The table (patched minus stock), then the findings."""
-    cells = [HEADER, *(cells_of(one) for one in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
-    lines = [
+    lines = aligned([HEADER, *(cells_of(one) for one in rows)])
+    return "\n".join([*lines, "", *(line for one in rows for line in findings_of(one.row))]) + "\n"
+
+
+def render_attempts(attempts: Sequence[Attempt], found: Sequence[str]) -> str:
+    """How each boot ended, then what did not end as published."""
+    cells = [(one.name, one.outcome, plain(one.cause or "-"), one.stage or "-") for one in attempts]
+    return "\n".join([*aligned([ATTEMPT_HEADER, *cells]), "", *map(plain, found)]) + "\n"
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Lines whose columns begin below one another."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
         "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
         for line in cells
     ]
-    return "\n".join([*lines, "", *(line for one in rows for line in findings_of(one.row))]) + "\n"
 
 
 def cells_of(one: RowBoots) -> tuple[str, ...]:

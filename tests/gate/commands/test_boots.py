@@ -136,3 +136,85 @@ def test_unseen_break_ends_in_three(booted: list[str], capsys: pytest.CaptureFix
         f"verdict: control failed - break {name} was not seen (exit 3)"
     )
     assert booted == [f"break-{name}"]
+
+
+DRAFTING = "(EngineCore pid=412) INFO 10-05 09:14:09 [d.py:1] drafting 7 tokens per step (the block\n"
+CAPTURING = "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):  45%|####      | 5/11\n"
+BLOCKS = (
+    "(EngineCore pid=412) ERROR 10-05 09:14:30 [kv_cache_coordinator.py:9] "
+    "AssertionError: scheduler_block_size % hash_block_size\n"
+)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, *traits: str) -> list[str]:
+    """Engines that print this text and end so; gives the names of the boots."""
+    names: list[str] = []
+
+    def launch(profile: Any, seqs: int, root: Path, folder: Path, variables: Any, **more: Any) -> Launch:
+        names.append(folder.name)
+        lines = tmp_path / "failing.log"
+        lines.write_text(text)
+        command = (sys.executable, str(ENGINE / "stand_in.py"), "{port}", str(lines), *traits)
+        return Launch("stand-in", command, dict(os.environ), folder, 20.0)
+
+    monkeypatch.setattr(boots, "detect_lane", lambda: "rtx3090")
+    monkeypatch.setattr(boots, "serve_launch", launch)
+    return names
+
+
+def dying() -> str:
+    """A boot that never says that it started."""
+    return "".join(line for line in PATCHED.splitlines(keepends=True) if "startup complete" not in line)
+
+
+def test_published_failures(
+    booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profile that expects a failure boots as often as was published, and each boot fails as published."""
+    cut = dying().split("Graph capturing finished")[0].rpartition("\n")[0]
+    names = failing(monkeypatch, tmp_path, f"{cut}\n{DRAFTING}{CAPTURING}", "oom")
+    assert cli.main(["boots", "rtx3090-depth11-262144"]) == 0
+    assert names == [f"patched-1-{ordinal}" for ordinal in range(1, 9)]
+    out = capsys.readouterr().out
+    assert "patched-1-8  failed   out of memory  graph capture" in out
+    assert out.splitlines()[-1] == (
+        "verdict: pass - 8 of 8 boots of rtx3090-depth11-262144 failed, 8 published (exit 0)"
+    )
+    assert cli.main(["boots", "rtx3090-depth11-262144", "--attempts", "3"]) == 0
+    assert len(names) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "traits", "code", "words"),
+    [
+        (dying() + DRAFTING, ("oom",), 1, "failed with out of memory at warm-up"),
+        (BLOCKS, ("dies",), 2, "its log lacks 'drafting 7 tokens per step'"),
+        (dying() + DRAFTING + "KeyError: 'x'\n", ("dies",), 1, "failed with KeyError: 'x' at"),
+        (PATCHED + DRAFTING, (), 0, "it boots, published to fail with out of memory at graph capture"),
+    ],
+)
+def test_other_ends_than_published(
+    booted: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    traits: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    """Another stage, another boot, another cause, and no failure at all are each said."""
+    failing(monkeypatch, tmp_path, text, *traits)
+    assert cli.main(["boots", "rtx3090-depth11-262144", "--attempts", "1"]) == code
+    out = capsys.readouterr().out
+    assert words in out
+    assert out.splitlines()[-1].endswith(f"8 published (exit {code})")
+
+
+def test_block_divisibility(
+    booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 98,304 the assert on block sizes is as published as running out of memory."""
+    failing(monkeypatch, tmp_path, dying() + DRAFTING + BLOCKS, "dies")
+    assert cli.main(["boots", "rtx3090-depth11-98304", "--attempts", "2"]) == 0
+    assert "block divisibility" in capsys.readouterr().out

@@ -13,6 +13,7 @@ import pytest
 from ci import cli
 from ci.commands import boots, census
 from ci.engine.boot import Launch
+from ci.engine.bootlog import closing_line
 from ci.lanes.gpu import parse_state
 
 ENGINE = Path(__file__).parents[1] / "engine"
@@ -32,16 +33,22 @@ def line(tokens: int, seqs: int, longest: int, path: str = "3D", reasons: str = 
 DEPTH_15 = "".join(line(width, 1, width) for width in range(9, 17)) + line(1840, 1, 1840, "2D", PREFILL)
 
 
-def asked(tmp_path: Path, text: str, *options: str) -> int:
+def closed(text: str) -> bytes:
+    """The log of a boot that answered, closed by the harness."""
+    log = (PATCHED + text).encode()
+    return log + closing_line(log, healthy=True, served=1)
+
+
+def asked(tmp_path: Path, log: bytes, *options: str) -> int:
     """The command over a log."""
-    log = tmp_path / "server.log"
-    log.write_text(text)
-    return cli.main(["census", "--log", str(log), *options])
+    path = tmp_path / "boot.log"
+    path.write_bytes(log)
+    return cli.main(["census", "--log", str(path), *options])
 
 
 def test_a_whole_log_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The table is shown, with what was not seen, and the verdict stands on the last line."""
-    assert asked(tmp_path, DEPTH_15, "--depth", "15") == 0
+    assert asked(tmp_path, closed(DEPTH_15), "--depth", "15") == 0
     out = capsys.readouterr().out
     assert "query tokens  sequences  longest  path  reason                   calls" in out
     assert "        1840          1     1840  2D    max_query_len_policy>16      1" in out
@@ -52,7 +59,7 @@ def test_a_whole_log_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As Markdown the log's words stand in code."""
-    assert asked(tmp_path, DEPTH_15, "--markdown") == 0
+    assert asked(tmp_path, closed(DEPTH_15), "--markdown") == 0
     out = capsys.readouterr().out
     assert "| query tokens | sequences | longest | path | reason | calls |\n| ---: |" in out
     assert "| `1840` | `1` | `1840` | `2D` | `max_query_len_policy>16` | `1` |" in out
@@ -76,10 +83,19 @@ def test_exit_codes(
     words: str,
 ) -> None:
     """A broken rule is 1; a log that says nothing, or is cut within a line, gives no verdict."""
-    assert asked(tmp_path, text, *options) == code
+    assert asked(tmp_path, closed(text), *options) == code
     out = capsys.readouterr().out
     assert words in out
     assert out.splitlines()[-1].endswith(f"(exit {code})")
+
+
+def test_a_cut_log_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log that may be cut gives no verdict, cut at whatever line, unless somebody says that it is whole."""
+    lines = closed(DEPTH_15).splitlines(keepends=True)
+    for cut in range(len(lines)):
+        assert asked(tmp_path, b"".join(lines[:cut])) == 2
+    assert "so it may be cut" in capsys.readouterr().out
+    assert asked(tmp_path, b"".join(lines[:-1]), "--whole") == 0
 
 
 def test_either_a_profile_or_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,8 @@
 
 It prints the lines of LOG, answers /health, /metrics and /v1/completions, and has one worker. Traits:
 `deaf` (ignores SIGINT and SIGTERM, worker too), `escapes` (the worker leaves the session), `never-ready`,
-`oom` (prints the lines, then a trace, and ends with 1), `mute` (answers with an empty choice list).
+`oom` (prints the lines, then a trace, and ends with 1), `dies` (ends with 1 after the lines), `mute`
+(answers with an empty choice list).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def main() -> None:
     print(Path(log).read_text(), end="", flush=True)
     if "oom" in traits:
         print(OOM, flush=True)
+    if {"oom", "dies"} & set(traits):
         sys.exit(1)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
     try:

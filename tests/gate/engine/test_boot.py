@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.engine.boot import BootRun, Launch, difference, missing_lines, run_boot, serve_launch, unexpected
+from ci.engine.boot import BootRun, Launch, difference, missing_lines, run_boot, serve_launch
 from ci.engine.bootlog import Outcome, read_boot_log
 from ci.engine.profile import load_profile
 from ci.engine.server import Health, Server
@@ -158,17 +158,8 @@ def test_in_process_launch(tmp_path: Path) -> None:
     assert not {"FORKPROOF_BREAK", "VLLM_ENABLE_V1_MULTIPROCESSING"} & served.env.keys()
 
 
-def test_expected_failures() -> None:
-    """A boot that should fail must fail with a published cause; any other end is unexpected."""
+def test_phrases_that_a_profile_expects() -> None:
+    """What the profile expects in the log and is not there is named."""
     profile = load_profile("rtx3090-depth11-98304")
-    dead = b"(EngineCore pid=3) ERROR 01-02 03:04:05 [c.py:1] EngineCore failed to start.\n"
-    oom = read_boot_log(b"(E pid=3) torch.OutOfMemoryError: CUDA out of memory\n" + dead, "x")
-    assert unexpected(profile, oom) is None
-    assert unexpected(profile, read_boot_log(dead, "x")) == (
-        "failed with the engine died without naming a cause, expected block divisibility or out of memory"
-    )
-    ready = read_boot_log(b"INFO:     Application startup complete.\n", "x")
-    assert unexpected(profile, ready) == "ready, expected to fail with block divisibility or out of memory"
-    assert unexpected(load_profile("rtx3090-memory"), ready) is None
     assert missing_lines(profile, "drafting 7 tokens per step (the block") == []
     assert missing_lines(profile, "") == ["drafting 7 tokens per step"]

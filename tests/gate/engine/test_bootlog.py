@@ -311,6 +311,44 @@ def test_health_decides_where_it_was_asked() -> None:
     assert read(started, healthy=False).outcome is Outcome.UNFINISHED
 
 
+def test_a_server_that_went_by_itself_has_failed() -> None:
+    """What the harness saw end by itself has failed, with the last exception where no cause has a name."""
+    text = "Traceback\nValueError: first\n  File x\nModuleNotFoundError: No module named 'x'\nerror: bye\n"
+
+    def ended(log: str) -> tuple[Outcome, str | None]:
+        report = read(log + closing_line(log.encode(), healthy=False, served=0, exited=True).decode())
+        return report.outcome, report.cause
+
+    assert ended(text) == (Outcome.FAILED, "ModuleNotFoundError: No module named 'x'")
+    assert ended("") == (Outcome.FAILED, "the engine died without naming a cause")
+    assert ended("KeyError: " + "x" * 300) == (Outcome.FAILED, ("KeyError: " + "x" * 300)[:200])
+    still = read(text + closing_line(text.encode(), healthy=False, served=0).decode())
+    assert still.outcome is Outcome.UNFINISHED
+
+
+@pytest.mark.parametrize(
+    ("words", "stage"),
+    [
+        (None, None),
+        ("Loading weights took", "model loading"),
+        ("Model loading took", "memory profile"),
+        ("Available KV cache memory", "cache blocks"),
+        ("Graph capturing finished", "warm-up"),
+    ],
+)
+def test_how_far_a_boot_came(words: str | None, stage: str | None) -> None:
+    """The furthest step that a log shows, up to the line with these words."""
+    text = (LOGS / "v0.27-patched.log").read_text()
+    upto = text[: text.index(words) + 40] if words else ""
+    assert read(upto).stage == stage
+
+
+def test_progress_of_a_capture_is_a_stage() -> None:
+    """A capture that broke off shows only its progress, which comes with carriage returns."""
+    text = "Available KV cache memory: 4.9 GiB\n\rCapturing CUDA graphs (decode, FULL):   0%|\rCapturing"
+    assert read(text).stage == "graph capture"
+
+
 def test_lineage() -> None:
     """One line of loaded code makes a boot warm; that compiling took time proves nothing."""
     assert stored("v0.33-warm-older-text.log").lineage is Lineage.WARM

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from ci.engine.bootlog import BootReport, closing_line, read_boot_log
 from ci.engine.cacheinfo import read_cache_info
 from ci.engine.facts import BootContext, facts_of
 from ci.engine.units import GIB, MIB
+from ci.gate.membudget import Band, judge_row
+from ci.gate.verdict import Verdict
 from ci.results.boot import Measured
 
-LOG = (Path(__file__).parent / "logs" / "v0.27-patched.log").read_bytes()
+LOGS = Path(__file__).parent / "logs"
+THREE = sorted(LOGS.glob("*.log"))
+LOG = (LOGS / "v0.27-patched.log").read_bytes()
 CONTEXT = BootContext("patched", "rtx4090", "wsl2", "s1", 16, expected_adoptions=8)
 
 
@@ -43,6 +49,19 @@ def test_cut_log_has_a_problem() -> None:
     facts = facts_of(read_boot_log(LOG, "boot.log"), CONTEXT)
     assert facts.kv_tokens.value == 172_998
     assert facts.problem == "ready; its log was not closed by the harness, so it may be cut"
+
+
+@pytest.mark.parametrize("path", THREE, ids=lambda path: path.stem)
+def test_cut_log_is_never_a_pass(path: Path) -> None:
+    """Cut at any line boundary, a boot cannot be compared, whatever numbers its log still has."""
+    log = path.read_bytes()
+    lines = (log + closing_line(log, healthy=True, served=1)).splitlines(keepends=True)
+    assert len(THREE) == 3
+    for cut in range(len(lines)):
+        facts = facts_of(read_boot_log(b"".join(lines[:cut]), path.name), CONTEXT)
+        assert facts.problem
+        row = judge_row([facts, facts], facts, Band(-(1 << 40), 1 << 40, "everything"))
+        assert row.verdict is Verdict.INVALID
 
 
 def test_failed_boot_names_its_cause() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ci.gate.attempts import Attempt
 from ci.gate.membudget import Finding, Row
 from ci.gate.verdict import Verdict
-from ci.report.boots import RowBoots, change, render_rows, size
+from ci.report.boots import RowBoots, change, render_attempts, render_rows, size
 from ci.results.boot import BootFacts, Measured
 
 MIB = 1 << 20
@@ -34,6 +35,21 @@ def boot(**sizes: int) -> BootFacts:
         free_after_boot=Measured(None, reason="not read"),
         resident=Measured(None, reason="not read"),
     )
+
+
+def test_attempts() -> None:
+    """A line per boot, then what did not end as published; an exception of a log stays on its line."""
+    ended = [
+        Attempt("patched-1-1", "failed", "out of memory", "graph capture"),
+        Attempt("patched-1-2", "failed", "ValueError: a\nb", None),
+    ]
+    assert render_attempts(ended, ["patched-1-2: other"]).splitlines() == [
+        "boot         outcome  cause             came to",
+        "patched-1-1  failed   out of memory     graph capture",
+        "patched-1-2  failed   ValueError: a\\nb  -",
+        "",
+        "patched-1-2: other",
+    ]
 
 
 def test_table_and_findings() -> None:
