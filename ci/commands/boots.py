@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from ci.commands import review
 from ci.commands.run import find_arms
 from ci.engine.boot import BootRun, missing_lines, run_boot, serve_launch
@@ -16,7 +18,7 @@ from ci.engine.breaks import BREAKS
 from ci.engine.dummy import write_dummy
 from ci.engine.facts import BootContext, facts_of
 from ci.engine.orphans import abandoned, end_marked
-from ci.engine.profile import Profile, load_profile
+from ci.engine.profile import Profile, asks_ubatching, load_profile
 from ci.engine.server import Server
 from ci.engine.session import Boot, memory_boots, run_session, session_key
 from ci.errors import ExitCode, UsageError
@@ -41,6 +43,8 @@ examples:
   python -m ci boots rtx3090-depth11-262144 --attempts 2    a profile that expects its boots to fail
 """
 DUMMY_VARIABLE = "FORKPROOF_DUMMY"
+DEFAULT_SHARE = 0.92
+"""What the pinned vLLM takes of a GPU unless it is told otherwise."""
 BREAK_REQUESTS = 2
 LONG_PROMPT = "The first flights of the program carried no crew. " * 20
 
@@ -112,6 +116,8 @@ def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, P
         raise UsageError(
             f"{profile.name} is for {profile.lane}, this machine is {lane}", remedy="choose a profile"
         )
+    if profile.needs:
+        review.say(f"note: {profile.name} needs {profile.needs}\n")
     for pid, mark in abandoned():
         review.say(f"ending process {pid}, left behind by a killed run\n")
         end_marked(mark)
@@ -131,6 +137,14 @@ class Session:
         self.profile, self.lane, self.folder, self.arms = profile, lane, folder, arms
         self.in_process = in_process
         self.conditions = read_conditions(lane)
+        self.before: dict[str, object] = {}
+        here = self.conditions["environment"]
+        if profile.environment not in ("any", here):
+            raise UsageError(
+                f"{profile.name} is for {profile.environment}, this machine is {here}",
+                cause="a container image profiles another budget than the same machine without it",
+                remedy="choose a profile of this environment, or write one: docs/membudget.md",
+            )
         self.variables = dict(os.environ)
         if profile.model.path.startswith("${" + DUMMY_VARIABLE) and DUMMY_VARIABLE not in os.environ:
             write_dummy(folder / "model")
@@ -167,7 +181,12 @@ class Session:
         exact: dict[str, object] = {}
         run = self.boot(boot, folder, lambda server: exact.update(json.loads(server.get("/exact") or "{}")))
         write_atomic(folder / "exact.json", json.dumps(exact, indent=1).encode() + b"\n")
+        write_atomic(folder / "machine.json", json.dumps(self.machine(run), indent=1).encode() + b"\n")
         facts = facts_of(run.report, self.context(boot, run, exact), run.cache[0] if run.cache else None)
+        log = (folder / "boot.log").read_text(encoding="utf-8", errors="replace")
+        missing = missing_lines(self.profile, log)
+        if missing and facts.problem is None:
+            facts = msgspec.structs.replace(facts, problem=f"its log lacks {', '.join(map(repr, missing))}")
         review.say(
             f"  {run.report.outcome.value} after {run.seconds:.0f} s, {run.report.cause or 'no failure'}\n"
         )
@@ -177,9 +196,15 @@ class Session:
         self, boot: Boot, folder: Path, while_up: Callable[[Server], None], broken: str | None = None
     ) -> BootRun:
         """One boot on a GPU that is fit for it."""
-        limits = self.profile.limits
-        need = Need(None, limits.load_average, limits.power_limit_w, tuple(limits.must_read))
-        require_fit(read_state(), need, load_average())
+        limits, state, load = self.profile.limits, read_state(), load_average()
+        need = Need(
+            free_bytes=wanted_bytes(self.profile, state.total_bytes),
+            load_average=limits.load_average,
+            power_limit_w=limits.power_limit_w,
+            must_read=tuple(limits.must_read),
+        )
+        require_fit(state, need, load)
+        self.before = {**state.recorded(), "load_average": load}
         if boot.arm not in self.arms:
             raise UsageError(f"the series has no arm {boot.arm!r}", remedy=f"one of: {', '.join(self.arms)}")
         root = self.arms[boot.arm].root
@@ -199,6 +224,10 @@ class Session:
             raise GpuUnfitError(f"{boot.name} left {run.left} on the GPU", remedy="look at nvidia-smi")
         return run
 
+    def machine(self, run: BootRun) -> dict[str, object]:
+        """The state of the GPU before a boot and while it was up; None for what the driver does not say."""
+        return {"before": self.before, "up": run.up.recorded() if run.up else None, "left": run.left}
+
     def shared_caches(self) -> Path | None:
         """The folder of a shared lineage; None where every boot has empty caches."""
         kind, _, name = self.profile.lineage.partition(":")
@@ -215,6 +244,7 @@ class Session:
             session=self.key[:12],
             max_num_seqs=boot.max_num_seqs,
             expected_adoptions=0,
+            ubatching=bool(exact.get("ubatching")) or asks_ubatching(self.profile),
             exact_kv_bytes=whole(exact.get("available_kv_bytes")),
             exact_load_bytes=whole(exact.get("model_load_bytes")),
             free_after_boot=up.total_bytes - up.used_bytes if known and up else None,  # type: ignore[operator]
@@ -277,6 +307,12 @@ def breached(states: Sequence[dict[str, object] | None], lines: int) -> bool:
     counts = whole(first.get("count")), whole(last.get("count"))
     grew = counts[0] is not None and counts[1] is not None and 0 < counts[0] < counts[1]
     return grew and bool(last.get("degraded")) and first.get("first") == last.get("first") and lines == 1
+
+
+def wanted_bytes(profile: Profile, total: int | None) -> int | None:
+    """Memory that has to be free before a boot: what the engine will ask for; None if it cannot be known."""
+    share = profile.serve.gpu_memory_utilization or DEFAULT_SHARE
+    return None if total is None else int(total * share)
 
 
 def bands() -> dict[str, Band]:

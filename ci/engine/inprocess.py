@@ -38,6 +38,7 @@ def exact_of(worker: Any) -> dict[str, Any]:
         "model_load_bytes": plain(getattr(runner, "model_memory_usage", None)),
         "num_gpu_blocks": plain(worker.cache_config.num_gpu_blocks),
         "block_size": plain(worker.cache_config.block_size),
+        "ubatching": plain(getattr(getattr(worker, "parallel_config", None), "use_ubatching", None)),
         "breach": breach_state(),
     }
 

@@ -20,6 +20,7 @@ PROFILES = Path(__file__).parent / "profiles"
 SCHEMA_VERSION = 1
 ANY_GPU = "any-gpu"
 """The lane of a profile that boots on every CUDA GPU; the lane that counts is then the machine's."""
+UBATCHING_FLAGS = ("--enable-dbo", "--ubatch-size")
 VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
@@ -255,6 +256,11 @@ def serve_words(profile: Profile, max_num_seqs: int, variables: Mapping[str, str
     if profile.model.depth:
         words += ["--speculative-config", json.dumps(speculation(profile, variables))]
     return words + serve.flags
+
+
+def asks_ubatching(profile: Profile) -> bool:
+    """Whether its flags let two halves of a batch run on streams of their own."""
+    return any(flag.partition("=")[0] in UBATCHING_FLAGS for flag in profile.serve.flags)
 
 
 def speculation(profile: Profile, variables: Mapping[str, str]) -> dict[str, object]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from ci import cli
@@ -107,6 +110,82 @@ def test_profile_of_another_lane_is_refused(
     assert booted == []
 
 
+def test_profile_of_another_environment_is_refused(
+    booted: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A native machine boots no profile of WSL2: the same card has another budget there."""
+    monkeypatch.setattr(boots, "read_conditions", lambda lane: {"environment": "native", "lane": lane})
+    assert cli.main(["boots", "rtx4090-memory"]) == 2
+    said = capsys.readouterr()
+    assert "rtx4090-memory is for wsl2, this machine is native" in said.err
+    assert "note: rtx4090-memory needs the DFlash2 drafter" in said.out
+    assert booted == []
+
+
+def test_the_machine_is_written_down(
+    booted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside each boot stands the state of the GPU before it and while it was up, unreadable as null."""
+    monkeypatch.setattr(boots.review, "default_baselines", lambda: tmp_path / "none")
+    cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
+    kept = json.loads(Path("out/boots/rtx4090/any-gpu-dummy7/patched-16-1/machine.json").read_text())
+    for state in (kept["before"], kept["up"]):
+        assert (state["gpu_used_bytes"], state["gpu_throttle"], state["gpu_pids"]) == (300 << 20, None, 0)
+    assert (kept["before"]["load_average"], kept["left"]) == (0.0, None)
+
+
+def test_memory_must_really_be_free(
+    booted: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where processes cannot be read, memory that somebody holds still keeps a boot from starting."""
+    held = replace(QUIET, pids=None, used_bytes=14_000 << 20)
+    monkeypatch.setattr(boots, "read_state", lambda: held)
+    assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"]) == 2
+    assert "10576 MiB free, 12288 MiB needed" in capsys.readouterr().err
+
+
+def test_a_log_without_an_expected_phrase_is_no_boot(
+    booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profile says what its boots must print; one that does not is another boot, and the row is invalid."""
+    profile = boots.load_profile("any-gpu-dummy7")
+    expect = msgspec.structs.replace(profile.expect, lines=["drafting 9 tokens"])
+    monkeypatch.setattr(boots, "load_profile", lambda _: msgspec.structs.replace(profile, expect=expect))
+    assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"]) == 2
+    out = capsys.readouterr().out
+    assert "invalid: boot: token-units-16/boot.log: its log lacks 'drafting 9 tokens'" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "late", "invalid"),
+    [
+        ([], 0, False),
+        (["--enable-dbo"], 0, True),
+        (["--ubatch-size=2"], 0, True),
+        (["--enable-dbo"], 2, False),
+    ],
+)
+def test_sharing_under_ubatching_is_invalid(
+    booted: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    late: int,
+    invalid: bool,
+) -> None:
+    """Builders on streams of their own that all adopted share what they must not."""
+    profile = boots.load_profile("any-gpu-dummy7")
+    serve = msgspec.structs.replace(profile.serve, flags=[*profile.serve.flags, *flags])
+    monkeypatch.setattr(boots, "load_profile", lambda _: msgspec.structs.replace(profile, serve=serve))
+    original = boots.facts_of
+    monkeypatch.setattr(
+        boots, "facts_of", lambda *given: msgspec.structs.replace(original(*given), late_lines=late)
+    )
+    cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
+    assert ("ubatching is on and every builder adopted" in capsys.readouterr().out) is invalid
+
+
 STATE = {"count": 10, "degraded": True, "first": {"tokens": 9, "declared": 8}}
 
 
@@ -158,6 +237,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, *traits:
         return Launch("stand-in", command, dict(os.environ), folder, 20.0)
 
     monkeypatch.setattr(boots, "detect_lane", lambda: "rtx3090")
+    monkeypatch.setattr(boots, "read_conditions", lambda lane: {"environment": "native", "lane": lane})
     monkeypatch.setattr(boots, "serve_launch", launch)
     return names
 
