@@ -1,0 +1,248 @@
+"""Timed boots of a server that plays recorded timings: what comes out, and what makes one invalid."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci.engine import timed_boot
+from ci.engine.boot import Launch
+from ci.engine.compiled import MARK, PoisonedLineageError
+from ci.engine.identity import parse_arm
+from ci.engine.profile import Measure, Point, Profile, load_profile
+from ci.engine.timed_boot import (
+    Machine,
+    Setup,
+    busy_others,
+    census_boot,
+    soak_boot,
+    wait_quiet,
+    with_equal_pools,
+)
+from ci.lanes.gpu import GpuUnfitError, parse_state
+from ci.results.throughput import BootMeasure, Number
+
+HERE = Path(__file__).parent
+LOG = (HERE / "logs" / "v0.27-patched.log").read_text(encoding="utf-8")
+QUIET = parse_state({"uuid": "GPU-1", "memory.total": "24576", "memory.used": "300"}, None, ())
+FLAG = "VLLM_INT4_MQ_3D"
+INFO = "(EngineCore pid=7) INFO 01-02 03:04:06"
+COMPILES = f"{INFO} [backends.py:394] Compiling a graph for compile range (1, 2048) takes 4.2 s\n"
+LOADS = f"{INFO} [decorators.py:312] Directly load AOT compilation from path /c/a\n"
+
+
+def dispatch(tokens: int, path: str) -> str:
+    """What the arm's instrument prints of one call."""
+    shape = f"tokens={tokens} num_seqs=1 max_seqlen_q={tokens}"
+    return f"{INFO} [x.py:1] int4 mq3d dispatch: {shape} path={path} reasons=x\n"
+
+
+def profile(**changed: Any) -> Profile:
+    """The 4090's, with a short prompt."""
+    measure = Measure(
+        arms=(f"patched+{FLAG}=0", f"patched+{FLAG}=1"),
+        points=[Point("prose", 400)],
+        generate=31,
+        judge="isolated_step_ms",
+    )
+    base = replace(load_profile("any-gpu-captured"), measure=replace(measure, **changed.pop("measure", {})))
+    return replace(base, **changed)
+
+
+class Bench:
+    """A session of played boots."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.plan: dict[str, Any] = {"prefill_s": 0.02, "step_s": 0.004, "tokens_per_step": 3}
+        self.log = LOG
+        self.env: dict[str, str] = {}
+        self.roots = {"patched": folder / "arms" / "patched"}
+        self.hash = "abc"
+        monkeypatch.setattr(timed_boot, "serve_launch", self.launch)
+
+    def launch(
+        self, made: Profile, seqs: int, root: Path, folder: Path, _variables: Any, **more: Any
+    ) -> Launch:
+        """The player instead of the engine."""
+        (self.folder / "lines.log").write_text(self.log)
+        plan = self.folder / "plan.json"
+        plan.write_text(json.dumps({"log": str(self.folder / "lines.log"), **self.plan}))
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(root),
+            "VLLM_CACHE_ROOT": str(folder / "caches"),
+            **made.env,
+            **self.env,
+        }
+        command = (sys.executable, str(HERE / "player.py"), "{port}", str(plan))
+        return Launch(f"{made.name}-{seqs}", command, env, folder, 20.0, more.get("descriptions"))
+
+    def setup(self, one: Profile | None = None, **changed: Any) -> Setup:
+        """What the boots have in common."""
+        one = one or profile()
+        assert one.measure is not None
+        fields: dict[str, Any] = {
+            "profile": one,
+            "measure": one.measure,
+            "arms": (parse_arm(one.measure.arms[0]), parse_arm(one.measure.arms[1])),
+            "roots": self.roots,
+            "hashes": {"patched": "abc"},
+            "read_hash": lambda _root: self.hash,
+            "folder": self.folder / "session",
+            "variables": {},
+            "machine": Machine(lambda: QUIET, list, lambda: 0.3),
+            "in_process": True,
+        }
+        return Setup(**(fields | changed))
+
+    def boot(self, place: int = 0, **changed: Any) -> BootMeasure:
+        """The boot at a place."""
+        return timed_boot.timed_boot(self.setup(**changed), place, "ABBA"[place % 4])
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A session of played boots."""
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_a_boot_in_one_process(bench: Bench) -> None:
+    """31 tokens in ten steps of 4 ms on a cached prompt; arm, pool and lineage are on record."""
+    boot = bench.boot(1)
+    assert boot.problems == ()
+    (point,) = boot.points
+    assert (boot.letter, boot.place, boot.arm) == ("B", 1, f"patched+{FLAG}=1")
+    assert (point.prompt_tokens, point.completion_tokens, point.steps.value) == (400, 31, 10.0)
+    assert point.isolated_step_ms.value == pytest.approx(4.0)
+    assert point.tokens_per_step.value == pytest.approx(3.0)
+    assert point.cached_tokens.value == 384.0
+    assert point.prefill_ms.value == pytest.approx(20.0)
+    assert boot.pool_tokens == Number(16.0 * 10812)
+    assert boot.seen is not None
+    assert boot.seen.flags == {FLAG: "1", timed_boot.DEBUG: "0"}
+    assert boot.seen.root_first
+    assert boot.seen.scratch == "2 loaded, 8 adopted, 0 late"
+    assert boot.machine["load_average"] == 0.3
+    assert boot.machine["gpu_uuid"] == "GPU-1"
+    assert boot.lineage == "cold"
+
+
+def test_a_served_boot(bench: Bench) -> None:
+    """Streamed, the same: steps from the scheduler, hits from the counter, times from the stream."""
+    boot = bench.boot(in_process=False)
+    assert boot.problems == ()
+    (point,) = boot.points
+    assert (point.steps.value, point.drafts.value, point.chunks) == (10.0, 10.0, 11)
+    assert point.cached_tokens.value == 384.0
+    assert point.step_ms.value == pytest.approx(4.0, rel=0.5)
+    assert point.decode_tok_s.value == pytest.approx(31 / 0.040, rel=0.5)
+
+
+def test_any_cut_of_the_stream(bench: Bench) -> None:
+    """In HTTP chunks of nine bytes, the same counts and the same text."""
+    whole = bench.boot(in_process=False).points[0]
+    bench.plan["cut_bytes"] = 9
+    cut = bench.boot(in_process=False).points[0]
+    assert (cut.chunks, cut.steps, cut.text_sha256) == (whole.chunks, whole.steps, whole.text_sha256)
+    assert cut.completion_tokens == whole.completion_tokens
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("no-done", "a request failed (no_done)"),
+        ("error", "a request failed (error)"),
+        ("no-usage", "a request failed (no_usage)"),
+        ("cut", "a request failed (cut)"),
+        ("no-cache", "unequal hits of the prefix cache: 0 and 0"),
+        ("no-metrics", "hits could not be read: /metrics"),
+        ("short", "(1, 1, 30) tokens were generated"),
+    ],
+)
+def test_failed_requests(bench: Bench, fault: str, words: str) -> None:
+    """Every failure of a request makes the boot one that is not compared."""
+    bench.plan["fault"] = fault
+    boot = bench.boot(in_process=False)
+    assert words in boot.problems[0]
+    assert boot.points == ()
+
+
+def test_another_arm(bench: Bench) -> None:
+    """Another flag in the processes, another folder first, or another series: not the arm it is taken for."""
+    bench.env = {FLAG: "1"}
+    assert any(f"{FLAG} is '1'" in one for one in bench.boot(0).problems)
+    bench.env = {"PYTHONPATH": "/elsewhere"}
+    assert any("does not import from the arm" in one for one in bench.boot(0).problems)
+    bench.env, bench.hash = {}, "other"
+    assert any("holds series other, not abc" in one for one in bench.boot(0).problems)
+
+
+def test_instrument_left_on(bench: Bench) -> None:
+    """Dispatch lines in the log of a timed boot show an instrument that is part of the measurement."""
+    bench.log = LOG + dispatch(8, "3D")
+    assert "its instrument was on: the log holds dispatch lines" in bench.boot().problems
+
+
+def test_mixed_boot(bench: Bench) -> None:
+    """A boot that loads and recompiles is flagged; in a shared lineage its cache is never used again."""
+    bench.log = LOG + LOADS + COMPILES
+    shared = profile(lineage="shared:reference")
+    assert "recompiled" in bench.boot(one=shared).problems[0]
+    mark = bench.folder / "session" / "lineage" / "reference" / MARK
+    assert "boot 000-A it loaded" in mark.read_text()
+    with pytest.raises(PoisonedLineageError):
+        bench.boot(1, one=shared)
+    bench.log = LOG
+    assert bench.boot(1).problems == ()
+
+
+def test_census(bench: Bench) -> None:
+    """The untimed boot proves which kernel a full draft takes, with the instrument on."""
+    expecting = profile(measure={"paths": ("2D", "3D")})
+    bench.log = LOG + dispatch(8, "3D") + dispatch(3, "2D")
+    assert census_boot(bench.setup(expecting), "B", 0.0) == timed_boot.CensusSeen((), 10812)
+    (problem,) = census_boot(bench.setup(expecting), "A", 0.0).problems
+    assert f"census of patched+{FLAG}=0: 8 query tokens take 3D, expected 2D" in problem
+    bench.log = LOG
+    assert "take no dispatch line, expected 3D" in census_boot(bench.setup(expecting), "B", 0.0).problems[0]
+    assert census_boot(bench.setup(), "A", 0.05).problems == ()
+
+
+def test_soak(bench: Bench) -> None:
+    """A soak boot times nothing and finds nothing wrong."""
+    assert soak_boot(bench.setup(), 0.05) == []
+
+
+def test_equal_pools() -> None:
+    """Where the arms' pools differ, both are timed with the smaller one; a pool that is set stays."""
+    plain = replace(load_profile("rtx4090-steps"), lineage="fresh")
+    assert with_equal_pools(plain, (100, 100)) == plain
+    assert with_equal_pools(plain, (None, 100)) == plain
+    assert with_equal_pools(plain, (100, 90)).serve.flags == ["--num-gpu-blocks-override", "90"]
+    ours = load_profile("any-gpu-units")
+    assert with_equal_pools(ours, (100, 90)) == ours
+
+
+def test_quiet(bench: Bench) -> None:
+    """A boot waits until load has gone down and other GPUs are idle, and gives up in the end."""
+    loads = iter([2.0, 1.4, 0.9])
+    slept: list[float] = []
+    limited = profile(limits=replace(profile().limits, load_average=1.3))
+    machine = Machine(lambda: QUIET, list, lambda: next(loads), slept.append, clock=lambda: 0.0)
+    wait_quiet(bench.setup(limited, machine=machine))
+    assert len(slept) == 2
+    ticks = iter(range(0, 10_000, 100))
+    other = parse_state({"memory.used": "9000"}, None, ())
+    busy = Machine(
+        lambda: QUIET, lambda: [other], lambda: 0.0, slept.append, clock=lambda: float(next(ticks))
+    )
+    with pytest.raises(GpuUnfitError, match="GPU 1 of this host is in use"):
+        wait_quiet(bench.setup(limited, machine=busy))
+    assert busy_others([QUIET, parse_state({}, None, (5,))]) == ["GPU 2 of this host is in use"]
