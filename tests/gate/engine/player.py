@@ -1,8 +1,8 @@
 """Plays recorded timings as an engine would: `player.py PORT PLAN`, PLAN being a JSON file.
 
 Served like vLLM's server (/health, /metrics, /tokenize, streamed /v1/completions) and like the engine in one
-Served like vLLM's server (/health, /metrics, /tokenize, streamed /v1/completions) and like the engine in
-one process (/encode, /timed). The plan says: `log` (what it prints), `prefill_s`, `step_s`, `tokens_per_step`, and
+process (/encode, /timed). The plan says: `log` (what it prints), `prefill_s`, `step_s`, `tokens_per_step`.
+It may say `fault` (`no-done`, `error`, `no-usage`, `cut`, `no-cache`, `no-metrics`, `short`), `cut_bytes` (bytes
 of an HTTP chunk) and `sent` (a file that gets the moments at which steps were really sent).
 """
 
