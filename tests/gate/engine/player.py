@@ -2,8 +2,8 @@
 
 Served like vLLM's server (/health, /metrics, /tokenize, streamed /v1/completions) and like the engine in one
 process (/encode, /timed). The plan says: `log` (what it prints), `prefill_s`, `step_s`, `tokens_per_step`.
-It may say `fault` (`no-done`, `error`, `no-usage`, `cut`, `no-cache`, `no-metrics`, `short`), `cut_bytes` (bytes
-of an HTTP chunk) and `sent` (a file that gets the moments at which steps were really sent).
+It may say `fault` (`no-done`, `error`, `no-usage`, `cut`, `no-cache`, `no-metrics`, `short`), `cut_bytes`
+(bytes of an HTTP chunk) and `sent` (a file that gets the moments at which steps were really sent).
 """
 
 from __future__ import annotations
