@@ -14,7 +14,17 @@ from ci.commands.diff import diff
 from ci.errors import ExitCode, GateError, UsageError
 from ci.lanes.github import GitHub, Pull, Run, check_commit, this_repository
 from ci.lanes.matrix import MATRIX_FILE, JobPlan, parse_matrix, plan_jobs
-from ci.lanes.standing import LaneState, Standing, artifact_name, event_of, lane_states, latest, overall
+from ci.lanes.standing import (
+    LaneState,
+    Standing,
+    event_of,
+    lane_states,
+    latest,
+    newest_uploads,
+    overall,
+    plan_of_push,
+    upload_of,
+)
 from ci.report.markdown import MARKER, prose, render_markdown
 from ci.results.files import write_atomic
 from ci.results.parcel import MAX_ARCHIVE_BYTES, unpack
@@ -82,11 +92,10 @@ def take(archives: Sequence[Path], into: Path) -> ExitCode:
 def fetch_run(github: GitHub, number: int, folder: Path) -> list[Path]:
     """Download every upload of a run that holds results."""
     archives = []
-    for artifact in github.artifacts_of(number):
-        if artifact.name.startswith("run-"):
-            path = folder / f"{artifact.id}.zip"
-            github.download(artifact, path, MAX_ARCHIVE_BYTES)
-            archives.append(path)
+    for artifact in newest_uploads(github.artifacts_of(number)):
+        path = folder / f"{artifact.id}.zip"
+        github.download(artifact, path, MAX_ARCHIVE_BYTES)
+        archives.append(path)
     return archives
 
 
@@ -95,9 +104,10 @@ def report(github: GitHub, commit: str) -> ExitCode:
 
     A refused artifact makes its lane red and the command end with 2; the other lanes are reported.
     """
-    pull = min(github.pulls_of(commit), key=lambda one: one.number, default=None)
-    plan = planned(github, pull)
-    runs = latest(github.runs_of(commit), commit)
+    found = github.runs_of(commit)
+    pull = min(github.pulls_of(commit, found), key=lambda one: one.number, default=None)
+    runs = latest(found, commit)
+    plan = planned(github, pull, runs.get("gpu"))
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "runs"
         came, refused = collect_cells(github, plan, runs, Path(folder), into)
@@ -123,11 +133,14 @@ def report(github: GitHub, commit: str) -> ExitCode:
     return done
 
 
-def planned(github: GitHub, pull: Pull | None) -> JobPlan:
+def planned(github: GitHub, pull: Pull | None, gpu: Run | None) -> JobPlan:
     """What the commit should get, by the matrix of the default branch: no artifact has a say in it."""
     changed = github.files_of(pull.number) if pull is not None else None
     event = event_of(pull, github.repository, changed)
-    return plan_jobs(parse_matrix(MATRIX_FILE.read_text(encoding="utf-8")), event)
+    plan = plan_jobs(parse_matrix(MATRIX_FILE.read_text(encoding="utf-8")), event)
+    if pull is not None or gpu is None or gpu.event != "push":
+        return plan
+    return plan_of_push(plan, gpu, github.jobs_of(gpu.id))
 
 
 def collect_cells(
@@ -145,8 +158,8 @@ def collect_cells(
         workflow = "gpu" if cell.environment else "ci"
         if workflow not in runs:
             continue
-        wanted = artifact_name(cell, runs[workflow].run_attempt)
-        for artifact in (one for one in uploads[workflow] if one.name == wanted):
+        artifact = upload_of(cell, runs[workflow], uploads[workflow])
+        if artifact is not None:
             path = folder / f"{artifact.id}.zip"
             try:
                 github.download(artifact, path, MAX_ARCHIVE_BYTES)

@@ -88,7 +88,7 @@ def with_changes(event: Event) -> Event:
     """The event with the paths that its change touches, if git can tell."""
     if event.base is None or event.head is None:
         return event
-    command = ["git", "diff", "--name-only", "-z", f"{event.base}...{event.head}", "--"]
+    command = ["git", "diff", "--name-only", "--no-renames", "-z", f"{event.base}...{event.head}", "--"]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         print(f"note: git cannot compare {event.base[:12]} with {event.head[:12]}: every lane is due")

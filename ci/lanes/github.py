@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,8 @@ import msgspec
 from ci.errors import GateError
 
 TIMEOUT_S = 120.0
+MAX_PAGES = 30
+"""Of a hundred comments each."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
 
@@ -41,6 +43,9 @@ class Run(msgspec.Struct, frozen=True):
     run_attempt: int
     event: str
     conclusion: str | None = None
+    head_branch: str | None = None
+    head_repository: Repo | None = None
+    """Where its code is from: a stranger's, where a fork opened the pull request."""
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -94,6 +99,14 @@ class _Runs(msgspec.Struct, frozen=True):
     workflow_runs: tuple[Run, ...]
 
 
+class _Job(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Jobs(msgspec.Struct, frozen=True):
+    jobs: tuple[_Job, ...]
+
+
 class _Artifacts(msgspec.Struct, frozen=True):
     artifacts: tuple[Artifact, ...]
 
@@ -109,6 +122,7 @@ class _Runners(msgspec.Struct, frozen=True):
 
 class _File(msgspec.Struct, frozen=True):
     filename: str
+    previous_filename: str | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +160,11 @@ class GitHub:
         online = [runner for runner in found if runner.status == "online"]
         return tuple(frozenset(label.name.lower() for label in runner.labels) for runner in online)
 
+    def jobs_of(self, run: int) -> set[str]:
+        """Names of the jobs of a run's last attempt."""
+        found = self._get(f"actions/runs/{run:d}/jobs?filter=latest&per_page=100", _Jobs).jobs
+        return {job.name for job in found}
+
     def artifacts_of(self, run: int) -> list[Artifact]:
         """Uploads of a run, expired ones left aside."""
         found = self._get(f"actions/runs/{run:d}/artifacts?per_page=100", _Artifacts).artifacts
@@ -159,31 +178,56 @@ class GitHub:
         with to.open("wb") as stream:
             self._call([f"repos/{self.repository}/actions/artifacts/{artifact.id:d}/zip"], stdout=stream)
 
-    def pulls_of(self, commit: str) -> list[Pull]:
-        """Open pull requests of this repository whose head is ``commit``, whoever says so elsewhere."""
-        found = self._get(f"commits/{commit}/pulls?per_page=100", tuple[Pull, ...])
-        return [
-            pull
-            for pull in found
-            if pull.state == "open"
-            and pull.head.sha == commit
-            and pull.base.repo is not None
-            and pull.base.repo.full_name == self.repository
-        ]
+    def pulls_of(self, commit: str, runs: Sequence[Run] = ()) -> list[Pull]:
+        """Open pull requests of this repository whose head is ``commit``, whoever says so elsewhere.
+
+        Args:
+            commit: the head.
+            runs: runs of this commit. GitHub does not tell the pull requests of a commit that only a fork
+                has; by the branch of its run they are found.
+        """
+        paths = [f"commits/{commit}/pulls?per_page=100"]
+        for source, branch in sorted({_source(run) for run in runs if run.head_sha == commit}):
+            head = quote(f"{source.partition('/')[0]}:{branch}", safe="")
+            paths += [f"pulls?state=open&per_page=100&head={head}"] if source and branch else []
+        for path in paths:
+            pulls = [pull for pull in self._get(path, tuple[Pull, ...]) if self._is_open(pull, commit)]
+            if pulls:
+                return pulls
+        return []
+
+    def _is_open(self, pull: Pull, commit: str) -> bool:
+        base = pull.base.repo.full_name if pull.base.repo is not None else None
+        return pull.state == "open" and pull.head.sha == commit and base == self.repository
 
     def files_of(self, pull: int) -> tuple[str, ...] | None:
-        """Paths that a pull request touches; None if there are more than one answer holds."""
+        """Paths that a pull request touches, those that it moves away from too; None if they are too many."""
         found = self._get(f"pulls/{pull:d}/files?per_page=100", tuple[_File, ...])
-        return tuple(file.filename for file in found) if len(found) < 100 else None
+        paths = [path for file in found for path in (file.filename, file.previous_filename) if path]
+        return tuple(paths) if len(found) < 100 else None
 
     def comment(self, pull: int, marker: str, body: str) -> None:
         """Write the one comment that begins with ``marker``: anew, or over what an earlier run wrote."""
-        comments = self._get(f"issues/{pull:d}/comments?per_page=100", tuple[Comment, ...])
-        ours = [one for one in comments if one.user.type == "Bot" and one.body.startswith(marker)]
-        if ours:
-            self._send("PATCH", f"issues/comments/{ours[0].id:d}", {"body": body})
+        ours = next(
+            (
+                one.id
+                for one in self._comments(pull)
+                if one.user.type == "Bot" and one.body.startswith(marker)
+            ),
+            None,
+        )
+        if ours is not None:
+            self._send("PATCH", f"issues/comments/{ours:d}", {"body": body})
         else:
             self._send("POST", f"issues/{pull:d}/comments", {"body": body})
+
+    def _comments(self, pull: int) -> Iterator[Comment]:
+        for page in range(1, MAX_PAGES + 1):
+            path = f"issues/{pull:d}/comments?per_page=100&page={page}"
+            found: tuple[Comment, ...] = self._get(path, tuple[Comment, ...])
+            yield from found
+            if len(found) < 100:
+                return
 
     def open_pull(self, title: str, head: str, base: str, body: str) -> None:
         """Open a pull request between two branches of this repository."""
@@ -228,6 +272,10 @@ class GitHub:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no output"]
             raise GitHubError(f"gh api {arguments[-1]}: {said[-1][:200]}", remedy="gh auth status")
         return done.stdout or b""
+
+
+def _source(run: Run) -> tuple[str, str]:
+    return run.head_repository.full_name if run.head_repository else "", run.head_branch or ""
 
 
 def this_repository() -> GitHub:

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 from ci.errors import ExitCode
 from ci.lanes.event import Event, EventKind
-from ci.lanes.github import Pull, Run
-from ci.lanes.matrix import Cell, JobPlan, Why
+from ci.lanes.github import Artifact, Pull, Run
+from ci.lanes.matrix import Cell, JobPlan, LeftOut, Why
 
 WORKFLOWS = ("ci", "gpu")
 """The workflows whose runs measure."""
+PLANNED_EVENTS = ("pull_request", "push")
+"""What a commit's plan is about: a run that somebody starts by hand has a part of it, for that person."""
+MAX_DIGITS = 6
+"""Of an attempt's number in an upload's name."""
 DUE = (Why.NEEDS_LABEL, Why.NEEDS_MAINTAINER)
 """Reasons for which somebody still has to act."""
 
@@ -44,10 +48,13 @@ def event_of(pull: Pull | None, repository: str, changed: tuple[str, ...] | None
 
 
 def latest(runs: Sequence[Run], commit: str) -> dict[str, Run]:
-    """The newest run of each measuring workflow on exactly this commit: anything older is stale."""
+    """The newest run of each measuring workflow on exactly this commit: anything older is stale.
+
+    A run that was skipped as a whole (any label starts one) is no attempt, and hides none.
+    """
     found: dict[str, Run] = {}
-    for run in sorted(runs, key=lambda run: run.id):
-        if run.name in WORKFLOWS and run.head_sha == commit:
+    for run in sorted(runs, key=lambda run: (run.conclusion != "skipped", run.id)):
+        if run.name in WORKFLOWS and run.head_sha == commit and run.event in PLANNED_EVENTS:
             found[run.name] = run
     return found
 
@@ -55,6 +62,45 @@ def latest(runs: Sequence[Run], commit: str) -> dict[str, Run]:
 def artifact_name(cell: Cell, attempt: int) -> str:
     """What the cell's job calls its upload, as the workflows write it."""
     return f"run-{cell.id}-{attempt}"
+
+
+def upload_of(cell: Cell, run: Run, uploads: Sequence[Artifact]) -> Artifact | None:
+    """The upload of the cell's last attempt.
+
+    "Re-run failed jobs" leaves the good ones alone, so a run that ended well may have
+    uploads of earlier attempts; in any other run they are stale.
+    """
+    earliest = 1 if run.conclusion == "success" else run.run_attempt
+    named = {one.name: one for one in uploads}
+    attempts = range(run.run_attempt, earliest - 1, -1)
+    return next((named[name] for n in attempts if (name := artifact_name(cell, n)) in named), None)
+
+
+def newest_uploads(uploads: Sequence[Artifact]) -> list[Artifact]:
+    """The last attempt's upload of each job of a run that somebody chose."""
+    newest: dict[str, tuple[int, Artifact]] = {}
+    for one in uploads:
+        name, _, attempt = one.name.rpartition("-")
+        if name.startswith("run-") and attempt.isdecimal() and len(attempt) < MAX_DIGITS:
+            newest[name] = max(newest.get(name, (0, one)), (int(attempt), one), key=lambda pair: pair[0])
+    return [one for _, one in newest.values()]
+
+
+def plan_of_push(plan: JobPlan, run: Run | None, jobs: Collection[str]) -> JobPlan:
+    """The plan of a commit on main, less what its own run left out.
+
+    Only the run knows what the push changed; it is main's own code that says so.
+
+    Args:
+        plan: what a push gets that touches everything.
+        run: the commit's run on our machines.
+        jobs: names of its jobs, which are those of the lanes.
+    """
+    if run is None or run.conclusion != "success":
+        return plan
+    out = [cell for cell in plan.cells if cell.environment and cell.lane not in jobs]
+    untouched = (LeftOut(cell.lane, Why.UNTOUCHED, "was left out by the run on this push") for cell in out)
+    return JobPlan(tuple(cell for cell in plan.cells if cell not in out), (*plan.left_out, *untouched))
 
 
 def lane_states(
@@ -87,7 +133,8 @@ def _cell_state(
     if run is not None and run.status != "completed":
         return LaneState(cell.lane, Standing.PENDING, f"the workflow is {run.status.replace('_', ' ')}")
     if run is None:
-        return LaneState(cell.lane, Standing.FAILURE, "missing: no run on this commit")
+        remedy = "; take its label off and add it again" if cell.environment else ""
+        return LaneState(cell.lane, Standing.FAILURE, f"missing: no run on this commit{remedy}")
     ended = run.conclusion or "unknown"
     return LaneState(
         cell.lane, Standing.FAILURE, f"missing: the workflow ended ({ended}) without its results"

@@ -14,9 +14,11 @@ from pathlib import Path
 from ci.errors import GateError
 from ci.rehearsal import stage
 from ci.rehearsal.world import (
+    BRANCH,
     HANGS,
     HEAD,
     NUMBER,
+    OTHER_LABEL_ID,
     REGRESSED,
     REPOSITORY,
     RUN_IDS,
@@ -49,10 +51,12 @@ class Scenario:
     source: str = REPOSITORY
     lanes: dict[str, str] = field(default_factory=dict)
     """What a lane does instead of passing."""
+    twice: bool = False
+    """Report after the first workflow as well, while the second still runs."""
 
 
 SCENARIOS = (
-    Scenario("own-green", "success", ("cpu, rtx3090, rtx4090: pass",), 0),
+    Scenario("own-green", "success", ("cpu, rtx3090, rtx4090: pass",), 0, twice=True),
     Scenario("own-regressed", "failure", ("regressed", "rtx3090"), 1, lanes={"rtx3090": REGRESSED}),
     Scenario("fork", "pending", ("needs a maintainer",), 0, source="them/it"),
     Scenario("cancelled-lane", "failure", ("rtx4090", "(cancelled)"), 1, lanes={"rtx4090": HANGS}),
@@ -83,16 +87,26 @@ def play(scenario: Scenario, folder: Path) -> Outcome:
     runs = []
     for workflow in ("ci", "gpu"):
         conclusion = _act(workflow, scenario, folder, world, actions)[1]
-        runs.append(_run(workflow, conclusion))
+        runs.append(_run(workflow, RUN_IDS[workflow], conclusion, scenario.source))
         world.write("runs.json", runs)
+        if workflow == "ci" and scenario.twice:
+            goes_on = _run("gpu", RUN_IDS["gpu"], "", scenario.source) | {
+                "status": "in_progress", "conclusion": None,
+            }  # fmt: skip
+            world.write("runs.json", [*runs, goes_on])
+            _act("report", scenario, folder, world, actions)
+            shutil.rmtree(world.uploads / "report")
+    runs.append(_run("gpu", OTHER_LABEL_ID, "skipped", scenario.source))
+    world.write("runs.json", runs)
     code, _ = _act("report", scenario, folder, world, actions)
     return _judge(scenario, world, code, time.monotonic() - started)
 
 
-def _run(workflow: str, conclusion: str) -> dict[str, object]:
+def _run(workflow: str, number: int, conclusion: str, source: str) -> dict[str, object]:
     return {
-        "id": RUN_IDS[workflow], "name": workflow, "head_sha": HEAD, "status": "completed", "run_attempt": 1,
+        "id": number, "name": workflow, "head_sha": HEAD, "status": "completed", "run_attempt": 1,
         "event": "pull_request", "conclusion": conclusion,
+        "head_branch": BRANCH, "head_repository": {"full_name": source},
     }  # fmt: skip
 
 
@@ -168,6 +182,11 @@ def _judge(scenario: Scenario, world: World, code: int, seconds: float) -> Outco
     statuses, comments = world.sent(f"statuses/{HEAD}"), world.sent(f"issues/{NUMBER}/comments")
     problems = []
     status = statuses[-1]["state"] if statuses else "none"
+    if scenario.twice:
+        before = [one["state"] for one in statuses[:-1]]
+        changed = len(world.sent("issues/comments/1"))
+        if before != ["pending"] or changed != 1:
+            problems.append(f"before it the status was {before}, and the comment was changed {changed} times")
     if status != scenario.status:
         problems.append(f"the status is {status}, not {scenario.status}")
     if len(comments) != 1:

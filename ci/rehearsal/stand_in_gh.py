@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
-from ci.rehearsal.world import HEAD, NUMBER, REPOSITORY, RUN_IDS, World
+from ci.rehearsal.world import BRANCH, HEAD, NUMBER, REPOSITORY, RUN_IDS, World
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,11 +21,11 @@ def main(arguments: Sequence[str]) -> int:
         world.send(words[1], path, json.loads(sys.stdin.read()))
         print("{}")
         return 0
-    path = words[0].removeprefix(f"repos/{REPOSITORY}/").partition("?")[0]
+    path, _, query = words[0].removeprefix(f"repos/{REPOSITORY}/").partition("?")
     if path.endswith("/zip"):
         sys.stdout.buffer.write(uploads(world)[int(path.split("/")[2])][1].read_bytes())
         return 0
-    print(json.dumps(answer(world, path)))
+    print(json.dumps(answer(world, path, query)))
     return 0
 
 
@@ -34,20 +35,25 @@ def uploads(world: World) -> dict[int, tuple[str, Path]]:
     return {number: (file.parent.name, file) for number, file in enumerate(files, start=1)}
 
 
-def answer(world: World, path: str) -> Any:  # noqa: ANN401 - JSON
+def answer(world: World, path: str, query: str = "") -> Any:  # noqa: ANN401 - JSON
     """What GitHub would say."""
     if path == "actions/runs":
         return {"workflow_runs": world.read("runs.json")}
     if path.startswith("actions/runs/"):
-        workflow = {number: name for name, number in RUN_IDS.items()}[int(path.split("/")[2])]
+        workflow = {number: name for name, number in RUN_IDS.items()}.get(int(path.split("/")[2]))
         found = [
             {"id": number, "name": file.stem, "size_in_bytes": file.stat().st_size, "expired": False}
             for number, (owner, file) in uploads(world).items()
             if owner == workflow
         ]
         return {"artifacts": found}
-    if path == f"commits/{HEAD}/pulls":
-        return [world.read("pull.json")]
+    pull = world.read("pull.json")
+    source = pull["head"]["repo"]["full_name"]
+    if path == f"commits/{HEAD}/pulls":  # says nothing about a commit that only a fork has
+        return [pull] if source == REPOSITORY else []
+    if path == "pulls":
+        (head,) = parse_qs(query)["head"]
+        return [pull] if head == f"{source.split('/')[0]}:{BRANCH}" else []
     if path == f"pulls/{NUMBER}/files":
         return [{"filename": "patches/series"}]
     if path == f"issues/{NUMBER}/comments":

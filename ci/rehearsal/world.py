@@ -13,8 +13,11 @@ VARIABLE = "FORKPROOF_REHEARSAL"
 """Names the folder, in every step of a rehearsed workflow."""
 REPOSITORY = "us/it"
 HEAD, BASE = "a1" * 20, "b2" * 20
+BRANCH = "change"
 NUMBER = 7
 RUN_IDS = {"ci": 101, "gpu": 102}
+OTHER_LABEL_ID = 103
+"""A later run of gpu that another label started, and that was skipped as a whole."""
 SUITE = "pool"
 """The one suite of a rehearsal; its accepted results stand for measured ones."""
 LANES = ("cpu", "rtx3090", "rtx4090")
@@ -72,7 +75,7 @@ def pull(source: str) -> dict[str, Any]:
     return {
         "number": NUMBER,
         "state": "open",
-        "head": {"sha": HEAD, "ref": "change", "repo": {"full_name": source}},
+        "head": {"sha": HEAD, "ref": BRANCH, "repo": {"full_name": source}},
         "base": {"sha": BASE, "ref": "main", "repo": {"full_name": REPOSITORY}},
         "labels": [{"name": "gpu"}],
     }

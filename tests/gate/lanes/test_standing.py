@@ -7,9 +7,19 @@ import pytest
 
 from ci.errors import ExitCode
 from ci.lanes.event import EventKind
-from ci.lanes.github import Label, Pull, Repo, Run, Side
+from ci.lanes.github import Artifact, Label, Pull, Repo, Run, Side
 from ci.lanes.matrix import MATRIX_FILE, JobPlan, parse_matrix, plan_jobs
-from ci.lanes.standing import Standing, artifact_name, event_of, lane_states, latest, overall
+from ci.lanes.standing import (
+    Standing,
+    artifact_name,
+    event_of,
+    lane_states,
+    latest,
+    newest_uploads,
+    overall,
+    plan_of_push,
+    upload_of,
+)
 
 US, SHA = "us/it", "a1" * 20
 MATRIX = parse_matrix(MATRIX_FILE.read_text(encoding="utf-8"))
@@ -97,10 +107,72 @@ def test_a_run_of_another_commit_is_stale() -> None:
     assert latest([again, old, other, CI, GPU], SHA) == {"ci": again, "gpu": GPU}
 
 
-def test_a_rerun_brings_uploads_of_its_own() -> None:
-    """The first attempt's upload does not stand for the second's."""
-    (cell, *_) = plan_of(None).cells
-    assert artifact_name(cell, 1) != artifact_name(cell, 2)
+def test_a_run_of_another_label_hides_none() -> None:
+    """Any label starts the workflow; a run that was skipped as a whole counts where there is no other."""
+    label = msgspec.structs.replace(GPU, id=9, conclusion="skipped")
+    assert latest([label, CI, GPU], SHA)["gpu"] == GPU
+    assert latest([label, CI], SHA)["gpu"] == label
+
+
+@pytest.mark.parametrize("event", ["workflow_dispatch", "schedule"])
+def test_a_run_by_hand_is_for_whoever_started_it(event: str) -> None:
+    """It may have one lane of many, and would turn the others red."""
+    assert latest([msgspec.structs.replace(GPU, id=9, event=event), GPU], SHA) == {"gpu": GPU}
+
+
+CELL = plan_of(None).cells[0]
+
+
+def uploads(*attempts: int) -> list[Artifact]:
+    """What the cell's job uploaded in these attempts."""
+    return [Artifact(n, artifact_name(CELL, n), 10, expired=False) for n in attempts]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "conclusion", "attempts", "found"),
+    [
+        (1, "success", (1,), 1),
+        (2, "failure", (1, 2), 2),
+        (2, "success", (1,), 1),
+        (2, "failure", (1,), None),
+        (2, "cancelled", (1,), None),
+        (3, "success", (1, 2), 2),
+        (1, "success", (2,), None),
+        (1, "success", (), None),
+    ],
+)
+def test_which_attempt_counts(
+    attempt: int, conclusion: str, attempts: tuple[int, ...], found: int | None
+) -> None:
+    """The last one; an earlier one only where the run ended well without doing the job again."""
+    run = msgspec.structs.replace(CI, run_attempt=attempt, conclusion=conclusion)
+    upload = upload_of(CELL, run, uploads(*attempts))
+    assert (upload.id if upload else None) == found
+
+
+def test_of_a_chosen_run_the_last_uploads_are_taken() -> None:
+    """One of each job, whatever else it uploaded."""
+    other = [Artifact(7, "run-other-1", 10, expired=False), Artifact(8, "plan-3", 10, expired=False)]
+    odd = [Artifact(9, "run-x-9999999999", 10, expired=False), Artifact(6, "run-x-²", 10, expired=False)]
+    assert [one.id for one in newest_uploads([*uploads(1, 10, 9), *other, *odd])] == [10, 7]
+
+
+def test_a_push_is_not_red_for_lanes_that_it_does_not_touch() -> None:
+    """Its own run says which; one that did not end well says nothing, and leaves all of them due."""
+    plan = plan_of(None)
+    push = msgspec.structs.replace(GPU, event="push")
+    left = plan_of_push(plan, push, {"Plan", "rtx4090"})
+    assert {cell.lane for cell in left.cells} == {"cpu", "rtx4090"}
+    assert "rtx3090" in {out.lane for out in left.left_out}
+    for run in (None, msgspec.structs.replace(push, conclusion="cancelled")):
+        assert plan_of_push(plan, run, set()) == plan
+
+
+def test_a_lane_whose_label_is_older_than_the_commit_says_what_to_do() -> None:
+    """A push takes no label off, and starts no run."""
+    plan = plan_of(pull(US, "gpu"))
+    line = status(plan, came=set(), codes={}, runs={"ci": CI})[1]
+    assert "rtx3090: missing: no run on this commit; take its label off and add it again" in line
 
 
 def test_nothing_planned_is_not_green() -> None:
