@@ -12,6 +12,7 @@ import pytest
 
 from ci.engine.boot import BootRun, Launch, difference, missing_lines, run_boot, serve_launch
 from ci.engine.bootlog import Outcome, read_boot_log
+from ci.engine.orphans import marked
 from ci.engine.profile import load_profile
 from ci.engine.server import Health, Server
 from ci.lanes.gpu import GpuState, parse_state
@@ -142,6 +143,38 @@ def test_descriptions_outlive_a_boot_and_nothing_compiled_does(tmp_path: Path) -
     found: list[list[str]] = []
     run_boot(made, while_up=lambda _: found.append([path.name for path in sorted(caches.rglob("*"))]))
     assert found == [["modelinfos", "a-Model.json"]]
+
+
+SERVE = """
+import runpy, sys
+words = sys.argv[1:]
+assert words[0] == "serve" and words[-4:-1] == ["--host", "127.0.0.1", "--port"], words
+sys.argv = ["stand_in.py", words[-1], {lines!r}, "escapes"]
+runpy.run_path({stand_in!r}, run_name="__main__")
+"""
+"""A module in the place of vLLM's command line."""
+
+
+def test_the_command_of_vllm_serve(tmp_path: Path) -> None:
+    """`vllm serve` is started from the arm, waited for, asked, read and ended, and nothing of it is left.
+
+    What is started is the command as it is; the vLLM in the arm is a stand-in.
+    """
+    lines = tmp_path / "lines.log"
+    shutil.copy(BOOT_LOG, lines)
+    cli = tmp_path / "arm" / "vllm" / "entrypoints" / "cli"
+    cli.mkdir(parents=True)
+    for folder in (cli, cli.parent, cli.parents[1]):
+        (folder / "__init__.py").write_text("")
+    (cli / "main.py").write_text(SERVE.format(lines=str(lines), stand_in=str(HERE / "stand_in.py")))
+    variables = dict(os.environ) | {"FORKPROOF_DUMMY": str(tmp_path / "model")}
+    made = serve_launch(load_profile("any-gpu-dummy7"), 4, tmp_path / "arm", tmp_path / "boot", variables)
+    marks: list[str] = []
+    run = run_boot(made, while_up=lambda server: marks.append(server.mark))
+    assert (run.health, run.served, run.report.whole) == (Health.READY, 1, True)
+    assert (run.ended.by_itself, len(run.ended.swept)) == (False, 1)
+    assert run.ended.seconds < 7
+    assert list(marked(marks[0])) == []
 
 
 def test_in_process_launch(tmp_path: Path) -> None:
