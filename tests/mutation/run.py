@@ -14,6 +14,7 @@ import importlib.machinery
 import importlib.util
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -34,10 +35,12 @@ from tests.mutation.mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 GATE = ROOT / "ci" / "gate"
-TIMEOUT_S = 60
+TIMEOUT_S = 30
 SLOWER = 5
 """A mutant whose tests take so many times as long as those of the original came to no end."""
 UNCHANGED_TIMEOUT_S = 600
+MEMORY_BYTES = 2 << 30
+"""Of the address space of a child: a loop without an end must not take the machine's memory with it."""
 BROAD = (
     "tests/gate/gate/test_compare.py",
     "tests/gate/gate/test_acceptance.py",
@@ -113,6 +116,7 @@ def _run_child(module: Path, mutant: Mutant, tests: Sequence[str]) -> None:
         os.dup2(null, descriptor)
     status = 1
     try:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         os.chdir(ROOT)
         sys.meta_path.insert(0, _Finder(f"ci.gate.{module.stem}", module, mutant.source))
         hypothesis.settings.register_profile("mutation", max_examples=25, database=None, deadline=None)
