@@ -93,6 +93,12 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> ExitCode:
     """Hold the GPU, boot what is not on disk yet, judge every row."""
     profile = load_profile(args.profile)
+    require_positive("--seqs", *(args.seqs or ()))
+    require_positive("--attempts", args.attempts)
+    if args.attempts and profile.expect.outcome != "failed":
+        raise UsageError(
+            f"{profile.name} expects its boots to succeed", remedy="--attempts is for the depth11 profiles"
+        )
     session, _ = open_session(args, profile)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"boots {profile.name}"):
         if args.broken:
@@ -100,6 +106,13 @@ def run(args: argparse.Namespace) -> ExitCode:
         if profile.expect.outcome == "failed":
             return session.attempts(args.subject, args.attempts or profile.expect.attempts)
         return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, args.subject)
+
+
+def require_positive(option: str, *given: int | None) -> None:
+    """Raise UsageError if a number that was given is under one."""
+    low = [number for number in given if number is not None and number < 1]
+    if low:
+        raise UsageError(f"{option} {low[0]}: at least 1")
 
 
 def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, Path]:

@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(
             "a profile to boot, or --log FILE, and not both", remedy="python -m ci census --help"
         )
+    boots.require_positive("--depth", args.depth)
+    boots.require_positive("--layers", args.layers)
     if args.log is not None:
         log = read_limited(args.log, LOG_LIMIT_BYTES)
         census = take_census(read_log(log))

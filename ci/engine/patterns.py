@@ -170,7 +170,10 @@ EXCEPTION = re.compile(
 STAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("model loading", re.compile(r"Starting to load model|Loading model from scratch|Loading weights took")),
     ("memory profile", re.compile(LOADING)),
-    ("cache blocks", re.compile(r"Available KV cache memory: |memory reserved for KV Cache is ")),
+    (
+        "cache blocks",
+        re.compile(r"Available KV cache memory: |memory reserved for KV Cache is |skipped memory profiling"),
+    ),
     ("graph capture", re.compile(r"Capturing (?:CUDA ?graph|cuda ?graph)", re.IGNORECASE)),
     ("warm-up", re.compile(r"Graph capturing finished in |CUDA graph pool memory: ")),
 )

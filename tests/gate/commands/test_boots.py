@@ -99,6 +99,23 @@ def test_lane_without_band(
     assert len(booted) == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--seqs", "16", "--seqs", "0"], "--seqs 0: at least 1"),
+        (["--attempts", "-1"], "--attempts -1: at least 1"),
+        (["--attempts", "2"], "any-gpu-dummy7 expects its boots to succeed"),
+    ],
+)
+def test_unusable_options(
+    booted: list[str], capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    """Numbers that no boot can have are refused before anything boots."""
+    assert cli.main(["boots", "any-gpu-dummy7", *options]) == 2
+    assert words in capsys.readouterr().err
+    assert booted == []
+
+
 def test_profile_of_another_lane_is_refused(
     booted: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,9 @@ def test_either_a_profile_or_a_log(tmp_path: Path, capsys: pytest.CaptureFixture
     assert cli.main(["census", "any-gpu-dummy15"]) == 2
     assert "boots without VLLM_INT4_MQ_3D_DEBUG=1" in capsys.readouterr().err
     assert cli.main(["census", "--log", str(tmp_path / "none")]) == 2
+    for option in ("--depth", "--layers"):
+        assert cli.main(["census", "--log", "x", option, "0"]) == 2
+        assert f"{option} 0: at least 1" in capsys.readouterr().err
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: str, *traits: str) -> None:
