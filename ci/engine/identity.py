@@ -94,16 +94,20 @@ def arm_seen(
     values = {name: {one.get(name) for one in processes} for name in flags}
     return ArmSeen(
         series_hash=series_hash,
-        root_first=bool(processes) and all(first_of(one) == str(root) for one in processes),
+        root_first=bool(processes) and all(vllm_of(one) == root for one in processes),
         flags={name: found.pop() if len(found) == 1 else None for name, found in values.items()},
         processes=len(processes),
         scratch="",
     )
 
 
-def first_of(environment: Mapping[str, str]) -> str:
-    """Where a process looks for vLLM first."""
-    return environment.get("PYTHONPATH", "").split(os.pathsep)[0]
+def vllm_of(environment: Mapping[str, str]) -> Path | None:
+    """The folder from which a process imports vLLM: the first on its path that has it; None if none does.
+
+    Compile workers get a path of their own, with other folders before the arm.
+    """
+    folders = (Path(entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry)
+    return next((folder for folder in folders if (folder / "vllm").is_dir()), None)
 
 
 def identity_problems(seen: ArmSeen, wanted: ArmUnderTest, series_hash: str) -> list[str]:
@@ -112,7 +116,7 @@ def identity_problems(seen: ArmSeen, wanted: ArmUnderTest, series_hash: str) -> 
     if not seen.processes:
         problems.append("no process of the engine could be looked at")
     elif not seen.root_first:
-        problems.append(f"an engine process does not import from the arm {wanted.arm} first")
+        problems.append(f"an engine process does not import vLLM from the arm {wanted.arm}")
     if seen.series_hash != series_hash:
         problems.append(f"the arm's folder holds series {seen.series_hash[:12]}, not {series_hash[:12]}")
     for name, value in wanted.flags.items():

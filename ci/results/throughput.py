@@ -47,7 +47,7 @@ class ArmSeen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     series_hash: str
     """From the manifest in the folder that the engine imports from."""
     root_first: bool
-    """Whether that folder stood first on the import path of every engine process."""
+    """Whether every engine process imports vLLM from that folder before any other."""
     flags: dict[str, str | None]
     """Flag values in the engine processes' own environment; None where they differ or are not set."""
     processes: int

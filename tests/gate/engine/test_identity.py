@@ -9,14 +9,39 @@ from pathlib import Path
 
 import pytest
 
-from ci.engine.identity import arm_seen, environments, identity_problems, parse_arm, parse_environ
+from ci.engine.identity import (
+    arm_seen,
+    environments,
+    identity_problems,
+    parse_arm,
+    parse_environ,
+    resolve_arm,
+)
 from ci.engine.orphans import MARK, new_mark
 from ci.errors import UsageError
 
-ROOT = Path("/cache/arms/patched")
+ROOT, OTHER = Path("/cache/arms/patched"), Path("/cache/arms/mq3d")
 FLAG = "VLLM_INT4_MQ_3D"
-GOOD = {"PYTHONPATH": f"{ROOT}:/checkout", FLAG: "0"}
+GOOD = {"PYTHONPATH": f"/checkout:{ROOT}:{OTHER}", FLAG: "0"}
 ARM = parse_arm(f"patched+{FLAG}=0")
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two arms that have a vLLM, among folders that have none."""
+    there = {str(ROOT / "vllm"), str(OTHER / "vllm")}
+    monkeypatch.setattr(Path, "is_dir", lambda self: str(self) in there)
+
+
+def test_resolve_arm() -> None:
+    """A profile's words follow the arm that a run is about."""
+    series = ["stock", "mq3d", "token-units"]
+    assert resolve_arm("@subject+X=1", series).text == "token-units+X=1"
+    assert resolve_arm("@previous", series).arm == "mq3d"
+    assert resolve_arm("stock", series).arm == "stock"
+    for text, names in (("@previous", ["stock"]), ("patched", series)):
+        with pytest.raises(UsageError):
+            resolve_arm(text, names)
 
 
 def test_parse_arm() -> None:
@@ -34,7 +59,7 @@ def test_no_arm(text: str) -> None:
 
 
 def test_the_arm_itself() -> None:
-    """Every process imports from the arm first and has the flag: nothing to say."""
+    """Every process imports vLLM from the arm and has the flag: nothing to say."""
     seen = arm_seen([GOOD, GOOD], ROOT, "abc", ARM.flags)
     assert (seen.root_first, seen.flags, seen.processes) == (True, {FLAG: "0"}, 2)
     assert identity_problems(seen, ARM, "abc") == []
@@ -45,11 +70,11 @@ def test_the_arm_itself() -> None:
     [
         ([], "abc", "no process"),
         (
-            [GOOD, {**GOOD, "PYTHONPATH": f"/site:{ROOT}"}],
+            [GOOD, {**GOOD, "PYTHONPATH": f"{OTHER}:{ROOT}"}],
             "abc",
-            "does not import from the arm patched first",
+            "does not import vLLM from the arm patched",
         ),
-        ([{FLAG: "0"}], "abc", "does not import from the arm"),
+        ([{FLAG: "0"}], "abc", "does not import vLLM from the arm"),
         ([GOOD], "abd", "holds series abd, not abc"),
         ([{**GOOD, FLAG: "1"}], "abc", f"{FLAG} is '1' in the engine's processes, not '0'"),
         ([GOOD, {**GOOD, FLAG: "1"}], "abc", f"{FLAG} is None"),

@@ -64,6 +64,7 @@ class Bench:
         self.log = LOG
         self.env: dict[str, str] = {}
         self.roots = {"patched": folder / "arms" / "patched"}
+        (self.roots["patched"] / "vllm").mkdir(parents=True)
         self.hash = "abc"
         monkeypatch.setattr(timed_boot, "serve_launch", self.launch)
 
@@ -179,7 +180,7 @@ def test_another_arm(bench: Bench) -> None:
     bench.env = {FLAG: "1"}
     assert any(f"{FLAG} is '1'" in one for one in bench.boot(0).problems)
     bench.env = {"PYTHONPATH": "/elsewhere"}
-    assert any("does not import from the arm" in one for one in bench.boot(0).problems)
+    assert any("does not import vLLM from the arm" in one for one in bench.boot(0).problems)
     bench.env, bench.hash = {}, "other"
     assert any("holds series other, not abc" in one for one in bench.boot(0).problems)
 
