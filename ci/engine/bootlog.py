@@ -291,7 +291,11 @@ def cause_of(lines: Sequence[LogLine]) -> str | None:
 
 def last_exception(lines: Sequence[LogLine]) -> str | None:
     """The last line of the last traceback, for a cause that has no name of its own."""
-    found = [match["value"] for line in lines if (match := patterns.EXCEPTION.search(line.text))]
+    found = [
+        match["value"]
+        for line in lines
+        if line.level in (*patterns.FATAL_LEVELS, None) and (match := patterns.EXCEPTION.search(line.text))
+    ]
     return found[-1][:MAX_CAUSE] if found else None
 
 

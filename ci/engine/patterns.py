@@ -164,7 +164,7 @@ CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 """Why a boot failed, in the order of trust: running out of memory brings the others with it."""
 EXCEPTION = re.compile(
-    r"(?:^|\] )(?P<value>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)\s*$"
+    r"(?:^|\]:? )(?P<value>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)\s*$"
 )
 """The last line of a traceback, alone or behind vLLM's own prefix."""
 STAGES: tuple[tuple[str, re.Pattern[str]], ...] = (

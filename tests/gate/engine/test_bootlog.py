@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 
 import pytest
@@ -320,6 +321,11 @@ def test_a_server_that_went_by_itself_has_failed() -> None:
         return report.outcome, report.cause
 
     assert ended(text) == (Outcome.FAILED, "ModuleNotFoundError: No module named 'x'")
+    ranked = "[rank0]: ValueError: no\n[rank0]:[W1130 04:47:11.45 P.cpp:1] Warning: x\n"
+    assert ended(ranked) == (Outcome.FAILED, "ValueError: no")
+    assert ended("WARNING 11-30 04:43:03 [i.py:4] ImportError: _C\n")[1] == (
+        "the engine died without naming a cause"
+    )
     assert ended("") == (Outcome.FAILED, "the engine died without naming a cause")
     assert ended("KeyError: " + "x" * 300) == (Outcome.FAILED, ("KeyError: " + "x" * 300)[:200])
     still = read(text + closing_line(text.encode(), healthy=False, served=0).decode())
@@ -380,3 +386,40 @@ def test_closed_log_of_a_boot_that_answered_nothing() -> None:
     log = (LOGS / "v0.27-patched.log").read_bytes()
     for healthy, served in ((True, 0), (False, 1)):
         assert not read_boot_log(log + closing_line(log, healthy=healthy, served=served), "x").whole
+
+
+def recorded(name: str) -> bytes:
+    """A log that a real boot left, compressed."""
+    return lzma.decompress((LOGS / "recorded" / f"{name}.log.xz").read_bytes())
+
+
+def test_recorded_boot() -> None:
+    """A boot of the dummy on an H200: everything that its log says, and nothing cut from it passes."""
+    log = recorded("h200-patched-32")
+    report = read_boot_log(log, "x")
+    assert report.whole
+    assert (report.engine, report.vllm, report.backend, report.stage) == (
+        "v1",
+        "0.27.1",
+        "TRITON_ATTN",
+        "warm-up",
+    )
+    assert (report.lineage, report.captures) == (Lineage.COLD, (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64))
+    assert values(report, Quantity.AVAILABLE_KV) == [round(68.25 * GIB)]
+    assert values(report, Quantity.KV_TOKENS) == [6_939_632]
+    loaded = report.scratch_of(ScratchEvent.LOADED)
+    assert sum(line.bytes or 0 for line in loaded) == 473_432_064
+    assert [len(report.scratch_of(event)) for event in (ScratchEvent.ADOPTED, ScratchEvent.LATE)] == [6, 0]
+    lines = log.splitlines(keepends=True)
+    assert not any(read_boot_log(b"".join(lines[:cut]), "x").whole for cut in range(len(lines)))
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("h200-out-of-memory", "out of memory"), ("h200-sequence-units", "scratch assert")],
+)
+def test_recorded_failures(name: str, cause: str) -> None:
+    """Two boots that failed on an H200, after the memory profile, each with its cause."""
+    report = read_boot_log(recorded(name), "x")
+    assert (report.outcome, report.cause, report.stage) == (Outcome.FAILED, cause, "cache blocks")
+    assert not report.whole

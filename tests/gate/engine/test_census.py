@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -166,3 +168,15 @@ def test_questions_form_every_width() -> None:
     assert len(questions(4096, 1)) == 9
     with pytest.raises(ValueError, match="too short"):
         questions(127, 4)
+
+
+def test_recorded_census() -> None:
+    """A boot of the dummy at depth 15 on an H200, without graphs: every rule holds, and each line counts."""
+    path = Path(__file__).parent / "logs" / "recorded" / "h200-census-15.log.xz"
+    found = take_census(read_log(lzma.decompress(path.read_bytes())))
+    assert (found.graph_mode, found.hides_steps) == ("NONE", False)
+    assert broken_rules(found, verify_widths(15)) == []
+    assert (found.count(path="3D", verify=True), found.count(path="2D", verify=True)) == (1582, 0)
+    assert (found.count(path="2D", verify=False), found.count(path="3D", verify=False)) == (226, 0)
+    assert (found.band_calls, found.capacity_fallbacks) == (366, 0)
+    assert found.calls[Batch(31, 2, 16, "3D", "NONE(3d eligible)")] == 16
