@@ -14,10 +14,12 @@ from ci.commands.diff import diff
 from ci.errors import ExitCode, GateError, UsageError
 from ci.lanes.github import GitHub, Pull, Run, check_commit, this_repository
 from ci.lanes.matrix import MATRIX_FILE, JobPlan, parse_matrix, plan_jobs
+from ci.lanes.ownrules import unpack_rules
 from ci.lanes.standing import (
     LaneState,
     Standing,
     event_of,
+    is_ours,
     lane_states,
     latest,
     newest_uploads,
@@ -104,14 +106,27 @@ def report(github: GitHub, commit: str) -> ExitCode:
 
     A refused artifact makes its lane red and the command end with 2; the other lanes are reported.
     """
+    try:
+        return _report(github, commit)
+    except GateError as error:
+        # Else the commit would keep what an earlier report said of it, or nothing at all.
+        line = f"no report: {error.what.partition(chr(10))[0]}"
+        github.set_status(commit, Standing.FAILURE.value, line, run_link(github))
+        raise
+
+
+def _report(github: GitHub, commit: str) -> ExitCode:
     found = github.runs_of(commit)
     pull = min(github.pulls_of(commit, found), key=lambda one: one.number, default=None)
     runs = latest(found, commit)
-    plan = planned(github, pull, runs.get("gpu"))
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "runs"
+        own = is_ours(pull, runs, github.repository)
+        matrix, baselines = held_against(github, commit, Path(folder)) if own else defaults()
+        plan = planned(github, pull, runs.get("gpu"), matrix)
         came, refused = collect_cells(github, plan, runs, Path(folder), into)
-        codes, body = compare(into, sorted({cell.lane for cell in plan.cells if cell.id in came}))
+        lanes = sorted({cell.lane for cell in plan.cells if cell.id in came})
+        codes, body = compare(into, lanes, baselines)
     states = lane_states(plan, runs, came, codes)
     standing, line = overall(states)
     page = compose(body, states, refused)
@@ -133,11 +148,23 @@ def report(github: GitHub, commit: str) -> ExitCode:
     return done
 
 
-def planned(github: GitHub, pull: Pull | None, gpu: Run | None) -> JobPlan:
-    """What the commit should get, by the matrix of the default branch: no artifact has a say in it."""
+def defaults() -> tuple[Path, Path]:
+    """The matrix and the baselines of the default branch, which is checked out here."""
+    return MATRIX_FILE, review.default_baselines()
+
+
+def held_against(github: GitHub, commit: str, folder: Path) -> tuple[Path, Path]:
+    """The matrix and the baselines of a commit of this repository."""
+    archive = folder / "commit.tar.gz"
+    github.tree(commit, archive)
+    return unpack_rules(archive, folder / "commit")
+
+
+def planned(github: GitHub, pull: Pull | None, gpu: Run | None, matrix: Path) -> JobPlan:
+    """What the commit should get: no artifact has a say in it."""
     changed = github.files_of(pull.number) if pull is not None else None
     event = event_of(pull, github.repository, changed)
-    plan = plan_jobs(parse_matrix(MATRIX_FILE.read_text(encoding="utf-8")), event)
+    plan = plan_jobs(parse_matrix(matrix.read_text(encoding="utf-8")), event)
     if pull is not None or gpu is None or gpu.event != "push":
         return plan
     return plan_of_push(plan, gpu, github.jobs_of(gpu.id))
@@ -170,11 +197,10 @@ def collect_cells(
     return came, refused
 
 
-def compare(into: Path, lanes: Sequence[str]) -> tuple[dict[str, ExitCode], str]:
+def compare(into: Path, lanes: Sequence[str], baselines: Path) -> tuple[dict[str, ExitCode], str]:
     """The verdict of each lane, and the comment over all of them."""
     if not lanes:
         return {}, f"{MARKER}\n### \u26a0\ufe0f no results\n\nNo planned lane has results for this commit.\n"
-    baselines = review.default_baselines()
     codes = {lane: diff(into, baselines, [lane]).outcome[1] for lane in lanes}
     verdict = diff(into, baselines, list(lanes))
     review.show(verdict)

@@ -178,6 +178,11 @@ class GitHub:
         with to.open("wb") as stream:
             self._call([f"repos/{self.repository}/actions/artifacts/{artifact.id:d}/zip"], stdout=stream)
 
+    def tree(self, commit: str, to: Path) -> None:
+        """Save the files of a commit as a tar archive."""
+        with to.open("wb") as stream:
+            self._call([f"repos/{self.repository}/tarball/{commit}"], stdout=stream)
+
     def pulls_of(self, commit: str, runs: Sequence[Run] = ()) -> list[Pull]:
         """Open pull requests of this repository whose head is ``commit``, whoever says so elsewhere.
 

@@ -42,9 +42,25 @@ def event_of(pull: Pull | None, repository: str, changed: tuple[str, ...] | None
     """The event that a commit's runs answered, as GitHub's interface tells it and no artifact does."""
     if pull is None:
         return Event(EventKind.PUSH, changed=changed)
-    source = pull.head.repo.full_name if pull.head.repo is not None else None
     labels = frozenset(label.name for label in pull.labels)
-    return Event(EventKind.PULL_REQUEST, foreign=source != repository, labels=labels, changed=changed)
+    foreign = is_foreign(pull, repository)
+    return Event(EventKind.PULL_REQUEST, foreign=foreign, labels=labels, changed=changed)
+
+
+def is_foreign(pull: Pull, repository: str) -> bool:
+    """Whether a pull request's code is a stranger's; a fork that was deleted is one, too."""
+    return pull.head.repo is None or pull.head.repo.full_name != repository
+
+
+def is_ours(pull: Pull | None, runs: Mapping[str, Run], repository: str) -> bool:
+    """Whether a commit may bring the rules that it is held against: one of a branch here.
+
+    GitHub serves a fork's commits under our name as well; so without a pull request,
+    only a push counts, which nobody can do from elsewhere.
+    """
+    if pull is not None:
+        return not is_foreign(pull, repository)
+    return any(run.event == "push" for run in runs.values())
 
 
 def latest(runs: Sequence[Run], commit: str) -> dict[str, Run]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,12 @@ def main(arguments: Sequence[str]) -> int:
     path, _, query = words[0].removeprefix(f"repos/{REPOSITORY}/").partition("?")
     if path.endswith("/zip"):
         sys.stdout.buffer.write(uploads(world)[int(path.split("/")[2])][1].read_bytes())
+        return 0
+    if path == f"tarball/{HEAD}":
+        stage = subprocess.run(
+            ["git", "archive", "--format=tar.gz", "--prefix=it/", "HEAD"], check=True, stdout=-1
+        )
+        sys.stdout.buffer.write(stage.stdout)
         return 0
     print(json.dumps(answer(world, path, query)))
     return 0

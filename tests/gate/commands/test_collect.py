@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,10 @@ ROOT = Path(__file__).parents[3]
 class StandIn:
     """GitHub's side: answers by path, and what was sent to it."""
 
-    def __init__(self, archive: Path | None, head: str = "them/it", number: int = 7) -> None:
-        self.archive, self.sent = archive, []
+    def __init__(
+        self, archive: Path | None, head: str = "them/it", number: int = 7, tree: bytes = b""
+    ) -> None:
+        self.archive, self.sent, self.tree = archive, [], tree
         run = {"id": 5, "name": "ci", "head_sha": SHA, "status": "completed", "run_attempt": 1}
         upload = {"id": 9, "name": artifact_name(CPU, 1), "size_in_bytes": 1000, "expired": False}
         base = {"sha": "b2" * 20, "repo": {"full_name": "us/it"}}
@@ -54,6 +58,9 @@ class StandIn:
                 (arguments[1], arguments[2].removeprefix("repos/us/it/"), json.loads(data or b"{}"))
             )
             return b"{}"
+        if path == f"tarball/{SHA}":
+            stdout.write(self.tree)
+            return b""
         if path == "actions/artifacts/9/zip" and self.archive is not None:
             stdout.write(self.archive.read_bytes())
             return b""
@@ -128,3 +135,53 @@ def test_only_a_whole_commit_is_asked_about(text: str) -> None:
     """It becomes part of an address."""
     with pytest.raises(GitHubError):
         check_commit(text)
+
+
+def commit_tree(plan: str) -> bytes:
+    """The files of a commit: our matrix, and a plan."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        files = {"ci/lanes/matrix.toml": MATRIX_FILE.read_text(encoding="utf-8"), "baselines/plan.toml": plan}
+        files["baselines/policy.toml"] = (ROOT / "baselines" / "policy.toml").read_text(encoding="utf-8")
+        for name, text in files.items():
+            info = tarfile.TarInfo(f"us-it-a1/{name}")
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+PLAN = """\
+schema = 1
+[[suite]]
+name = "only-in-the-commit"
+lanes = ["cpu"]
+[[suite.case]]
+names = ["one"]
+metrics = ["violations"]
+[[suite.control]]
+names = ["control"]
+"""
+RUN_INFO = b'{"run":"r","lane":"cpu","suite":"pool","started":"2026-01-01T00:00:00Z"}'
+
+
+def test_a_branch_here_is_held_against_its_own_rules(github: Any, tmp_path: Path) -> None:
+    """A suite that only the commit plans is missed; of a fork, the same commit is held against ours."""
+    upload = pack(tmp_path / "a.zip", {"cpu/pool/run.json": RUN_INFO})
+    tree = commit_tree(PLAN)
+    github(upload, head="us/it", tree=tree)
+    assert "only-in-the-commit" in (tmp_path / "report" / "comment.md").read_text()
+    github(upload, head="them/it", tree=tree)
+    assert "only-in-the-commit" not in (tmp_path / "report" / "comment.md").read_text()
+
+
+@pytest.mark.parametrize("tree", [b"damaged", commit_tree("schema = 1\nnonsense = 2\n")])
+def test_rules_that_cannot_be_used_are_said_on_the_commit(
+    tree: bytes, github: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A commit does not keep an older status because the report came to no end."""
+    upload = pack(tmp_path / "a.zip", {"cpu/pool/run.json": RUN_INFO})
+    code, status, _ = github(upload, head="us/it", tree=tree)
+    assert code == 2
+    assert status["state"] == "failure"
+    assert status["description"].startswith("no report: ")
+    assert "no verdict" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from ci.lanes.standing import (
     Standing,
     artifact_name,
     event_of,
+    is_ours,
     lane_states,
     latest,
     newest_uploads,
@@ -184,3 +185,14 @@ def test_a_commit_without_a_pull_request_is_a_push() -> None:
     """Every lane that a push gets is due."""
     assert event_of(None, US, None).kind is EventKind.PUSH
     assert {cell.lane for cell in plan_of(None).cells} == {"cpu", "rtx3090", "rtx4090"}
+
+
+def test_whose_rules_a_commit_is_held_against() -> None:
+    """A branch here brings its own; a fork never does, nor a commit that nobody pushed here."""
+    push = msgspec.structs.replace(CI, event="push")
+    assert is_ours(pull(US), RUNS, US)
+    assert is_ours(None, {"ci": push}, US)
+    assert not is_ours(None, RUNS, US)
+    assert not is_ours(None, {}, US)
+    for source in ("them/it", None):
+        assert not is_ours(pull(source), {"ci": push}, US)
