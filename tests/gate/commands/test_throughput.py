@@ -1,0 +1,281 @@
+"""The command over a server that plays recorded timings: every verdict, going on, and confirming."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci import cli
+from ci.commands import review, throughput
+from ci.engine import server, timed_boot
+from ci.engine.boot import Launch
+from ci.engine.profile import Measure, Point, load_profile
+from ci.lanes.gpu import parse_state
+from ci.results.aa import write_aa
+from ci.results.records import AaSession, AbSession, Acceptance
+
+ENGINE = Path(__file__).parents[1] / "engine"
+ROOT = Path(__file__).parents[3]
+QUIET = parse_state({"uuid": "GPU-1", "memory.total": "24576", "memory.used": "300"}, None, ())
+CONDITIONS = {
+    "gpu": "NVIDIA H200",
+    "driver": "580",
+    "power_limit_w": 700.0,
+    "torch": "2.13.0",
+    "triton": "3.7.1",
+    "vllm": "0.27.1",
+}
+NOISE = (0.0004, -0.0003, 0.0002, -0.0001, 0.0003, -0.0004, 0.0001, -0.0002)
+"""Of the boots in their order, as fractions."""
+PROFILE = replace(
+    load_profile("any-gpu-units"),
+    measure=Measure(
+        arms=("@previous", "@subject"),
+        points=[Point("prose", 400)],
+        generate=31,
+        judge="isolated_step_ms",
+        soak_s=0.0,
+    ),
+)
+
+
+class Machine:
+    """What the played boots are like."""
+
+    def __init__(self) -> None:
+        self.slower = {"token-units": 1.0, "patched": 1.0}
+        self.noise = 1.0
+        self.booted: list[str] = []
+        self.plan: dict[str, Any] = {}
+        self.conditions: dict[str, Any] = dict(CONDITIONS)
+        self.interrupt_at: str | None = None
+
+    def step_s(self, arm: str, name: str) -> float:
+        """Of a boot: the arm's, with the noise of its place."""
+        place = int(name[:3]) if name[:3].isdigit() else 0
+        return 0.004 * self.slower[arm] * (1 + self.noise * NOISE[place % len(NOISE)])
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Stand-ins for machine, arms and engine, and a lane with A/A sessions."""
+    one = Machine()
+
+    def launch(profile: Any, seqs: int, root: Path, folder: Path, variables: Any, **more: Any) -> Launch:
+        one.booted.append(f"{folder.name} {root.name}")
+        if one.interrupt_at == folder.name:
+            raise KeyboardInterrupt
+        plan = tmp_path / "plan.json"
+        log = str(ENGINE / "logs" / "v0.27-patched.log")
+        timing = {"prefill_s": 0.02, "step_s": one.step_s(root.name, folder.name), "tokens_per_step": 3}
+        plan.write_text(json.dumps({"log": log, **timing, **one.plan}))
+        env = {**os.environ, "PYTHONPATH": str(root), "VLLM_CACHE_ROOT": str(folder / "c"), **profile.env}
+        command = (sys.executable, str(ENGINE / "player.py"), "{port}", str(plan))
+        return Launch(profile.name, command, env, folder, 20.0, more.get("descriptions"))
+
+    def arm(name: str) -> SimpleNamespace:
+        (tmp_path / name / "vllm").mkdir(parents=True)
+        return SimpleNamespace(
+            name=name, root=tmp_path / name, manifest=SimpleNamespace(series_hash=name, vllm="0.27.1")
+        )
+
+    arms = [arm("token-units"), arm("patched")]
+    baselines = tmp_path / "baselines"
+    baselines.mkdir()
+    for name in ("plan.toml", "policy.toml"):
+        shutil.copy(ROOT / "baselines" / name, baselines / name)
+    write_aa(baselines / "rtx4090" / "aa.jsonl", aa_sessions())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FORKPROOF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(review, "default_baselines", lambda: baselines)
+    monkeypatch.setattr(throughput, "load_profile", lambda _name: PROFILE)
+    monkeypatch.setattr(throughput, "detect_lane", lambda: "rtx4090")
+    monkeypatch.setattr(throughput, "read_conditions", lambda lane, **_: {"lane": lane, **one.conditions})
+    monkeypatch.setattr(throughput, "read_state", lambda *_: QUIET)
+    monkeypatch.setattr(throughput, "read_gpus", list)
+    monkeypatch.setattr(throughput, "load_average", lambda: 0.3)
+    monkeypatch.setattr(throughput, "find_arms", lambda *_: {throughput.Flavour.FULL: arms})
+    monkeypatch.setattr(throughput, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name))
+    monkeypatch.setattr(timed_boot, "serve_launch", launch)
+    monkeypatch.setattr(server, "POLL_S", 0.02)
+    return one
+
+
+def aa_sessions() -> list[AaSession]:
+    """Five sessions of an arm with itself, whose boots vary by 0.05%."""
+    conditions = {**CONDITIONS, "lineage": "fresh", "engine": "in-process"}
+    values = tuple(4.0 * (1 + 0.0005 * (-1) ** (place // 3)) for place in range(16))
+    return [
+        AaSession(
+            schema=1,
+            suite="throughput",
+            case="units-prose-400",
+            metric="isolated_step_ms",
+            unit="ms",
+            session=AbSession(f"run-{number}", ("patched", "patched"), "ABBA" * 4, values),
+            conditions=conditions,
+            accepted=Acceptance("2026-01-02", "somebody", "noise of the lane"),
+        )
+        for number in range(5)
+    ]
+
+
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def command(machine: Machine, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run it in one process; gives exit code and output."""
+
+    def run(*words: str) -> tuple[int, str]:
+        code = cli.main(["throughput", "any-gpu-units", "--in-process", *words])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("slower", "code", "words"),
+    [
+        (1.0, 0, "verdict: pass - any-gpu-units on rtx4090: every prompt is decided; +0."),
+        (0.9, 0, "verdict: improved - any-gpu-units on rtx4090: every prompt is decided; +11."),
+        (
+            1.03,
+            2,
+            "inconclusive - any-gpu-units on rtx4090: red is certain: prose-400; awaiting confirmation",
+        ),
+    ],
+)
+def test_verdicts_after_one_block(
+    machine: Machine, command: Command, slower: float, code: int, words: str
+) -> None:
+    """Equal, faster and slower are told apart after two pairs, as the lane's A/A sessions allow."""
+    machine.slower["patched"] = slower
+    got, out = command()
+    assert words in out
+    assert got == code
+    assert [name.partition(" ")[0] for name in machine.booted] == [
+        *("census-A", "census-B", "000-A", "001-B", "002-B", "003-A")
+    ]
+    assert "would have seen a loss of" in out
+    assert "2 untimed and at most 16 timed boots to run" in out
+
+
+def test_open_to_the_end(machine: Machine, command: Command) -> None:
+    """An arm that loses exactly the margin stays open: inconclusive after all pairs."""
+    machine.slower["patched"] = 1.0055
+    code, out = command("--pairs", "4")
+    assert code == 2
+    assert "verdict: inconclusive" in out
+    assert "all 4 pairs were run" in out
+    assert len(machine.booted) == 2 + 8
+
+
+def test_confirmation(machine: Machine, command: Command) -> None:
+    """Slower is held; the command run again is the fresh session, and then it is regressed, or it is not."""
+    machine.slower["patched"] = 1.03
+    assert command()[0] == 2
+    code, out = command()
+    assert code == 1
+    assert "verdict: regressed" in out
+    assert "confirmed: first -2.89% after 2 of at most 8 pairs" in out
+    assert command("--resume")[0] == 1  # judged again, nothing booted
+    assert len(machine.booted) == 12
+
+
+def test_not_confirmed(machine: Machine, command: Command) -> None:
+    """A second session that sees nothing takes the accusation back."""
+    machine.slower["patched"] = 1.03
+    assert command()[0] == 2
+    machine.slower["patched"] = 1.0
+    code, out = command()
+    assert code == 0
+    assert "not confirmed" in out
+
+
+def test_invalid(machine: Machine, command: Command) -> None:
+    """A boot that cannot be compared ends the session as invalid; no number of it is judged."""
+    machine.plan = {"fault": "no-cache"}
+    code, out = command()
+    assert code == 2
+    assert "verdict: invalid - any-gpu-units on rtx4090: boot 0 (token-units)" in out
+    assert "unequal hits of the prefix cache" in out
+    assert len(machine.booted) == 3
+
+
+def test_resume(machine: Machine, command: Command) -> None:
+    """Interrupted in a block, the session goes on with that whole block, and only when told to."""
+    machine.slower["patched"] = 1.0055
+    machine.interrupt_at = "006-B"
+    assert command()[0] == 130
+    machine.interrupt_at = None
+    code, out = command()
+    assert code == 2
+    assert "has not ended" in out
+    assert "--resume to go on with it" in out
+    machine.booted.clear()
+    code, out = command("--resume", "--blocks", "1")
+    assert [name.partition(" ")[0] for name in machine.booted] == ["004-A", "005-B", "006-B", "007-A"]
+    assert "8 boots so far; go on with --resume" in out
+    assert code == 2
+
+
+def test_other_conditions(machine: Machine, command: Command) -> None:
+    """After a change of driver a session does not go on; a fresh one begins, and the old one is kept."""
+    machine.slower["patched"] = 1.0055
+    assert command("--blocks", "1")[0] == 2
+    machine.conditions["driver"] = "581"
+    code, out = command("--resume")
+    assert code == 2
+    assert "driver was '580', now '581'" in out
+    machine.slower["patched"] = 0.9
+    assert (
+        command("--fresh", "--blocks", "1")[0] == 2
+    )  # without A/A sessions of that driver two pairs decide nothing
+    (folder,) = Path("out/throughput/rtx4090/any-gpu-units").iterdir()
+    assert len([path for path in folder.iterdir() if path.name.startswith("1")]) == 2
+
+
+def test_flags_are_an_arm(machine: Machine, command: Command) -> None:
+    """One arm under a flag is compared with itself without; the flag is read back from its processes."""
+    code, out = command("--arms", "patched", "patched+FORKPROOF_SLOWDOWN=0.03")
+    assert code == 0  # the player is not slowed
+    assert "A = patched, B = patched+FORKPROOF_SLOWDOWN=0.03" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--resume"], "there is no session to go on with"),
+        (["--resume", "--fresh"], "leave one of them out"),
+        (["--blocks", "0"], "--blocks 0"),
+        (["--point", "prose-1"], "has no prompt prose-1"),
+        (["--arms", "patched", "mq3d"], "no arm 'mq3d'"),
+        (["--arms", "patched", "patched+X"], "not a flag"),
+    ],
+)
+def test_refused(machine: Machine, command: Command, words: list[str], said: str) -> None:
+    """What cannot be meant is refused before anything boots."""
+    code, out = command(*words)
+    assert code == 2
+    assert said in out
+    assert machine.booted == []
+
+
+def test_served(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Streamed by a server, a session of one block is valid and shows its numbers."""
+    code = cli.main(["throughput", "any-gpu-units", "--blocks", "1"])
+    out = capsys.readouterr().out
+    assert code == 2  # no A/A session of served boots: two pairs decide nothing
+    assert "4 boots so far" in out
+    assert "invalid" not in out
