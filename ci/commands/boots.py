@@ -20,7 +20,7 @@ from ci.engine.facts import BootContext, facts_of
 from ci.engine.orphans import abandoned, end_marked
 from ci.engine.profile import Profile, asks_ubatching, load_profile
 from ci.engine.server import Server
-from ci.engine.session import Boot, memory_boots, run_session, session_key
+from ci.engine.session import Boot, kept_file, memory_boots, run_session, session_key
 from ci.errors import ExitCode, UsageError
 from ci.gate.attempts import FAILED, Attempt, Expected, judge_attempts
 from ci.gate.bands import parse_bands
@@ -42,6 +42,7 @@ examples:
   python -m ci boots any-gpu-dummy8 --break declared-8      a deliberate break, which must be seen
   python -m ci boots rtx3090-depth11-262144 --attempts 2    a profile that expects its boots to fail
 """
+KEY_LENGTH = 12
 DUMMY_VARIABLE = "FORKPROOF_DUMMY"
 DEFAULT_SHARE = 0.92
 """What the pinned vLLM takes of a GPU unless it is told otherwise."""
@@ -86,7 +87,9 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
     )
-    parser.add_argument("--session", type=Path, help="folder of the boots (default: out/boots/LANE/PROFILE)")
+    parser.add_argument(
+        "--session", type=Path, help="folder of the boots (default: out/boots/LANE/PROFILE/KEY)"
+    )
     parser.add_argument("--in-process", action="store_true", help="without vLLM's server, with exact numbers")
 
 
@@ -137,7 +140,7 @@ def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, P
     folder = args.session or Path("out", "boots", lane, profile.name)
     arms = {arm.name: arm for arm in find_arms(args.subject, args.series, {args.flavour})[args.flavour]}
     in_process = args.in_process or bool(getattr(args, "broken", None))
-    session = Session(profile, lane, folder.resolve(), arms, in_process)
+    session = Session(profile, lane, folder.resolve(), arms, in_process, apart=args.session is None)
     return session, session.folder
 
 
@@ -145,9 +148,17 @@ class Session:
     """The boots of one profile on this machine."""
 
     def __init__(
-        self, profile: Profile, lane: str, folder: Path, arms: dict[str, Arm], in_process: bool
+        self,
+        profile: Profile,
+        lane: str,
+        folder: Path,
+        arms: dict[str, Arm],
+        in_process: bool,
+        *,
+        apart: bool = True,
     ) -> None:
-        self.profile, self.lane, self.folder, self.arms = profile, lane, folder, arms
+        """A session; `apart` gives those of other arms, settings and machines folders of their own in it."""
+        self.profile, self.lane, self.arms = profile, lane, arms
         self.in_process = in_process
         self.conditions = read_conditions(lane)
         self.before: dict[str, object] = {}
@@ -158,6 +169,7 @@ class Session:
                 cause="a container image profiles another budget than the same machine without it",
                 remedy="choose a profile of this environment, or write one: docs/membudget.md",
             )
+        self.folder = folder = folder / self.key[:KEY_LENGTH] if apart else folder
         self.variables = dict(os.environ)
         if profile.model.path.startswith("${" + DUMMY_VARIABLE) and DUMMY_VARIABLE not in os.environ:
             write_dummy(folder / "model")
@@ -181,9 +193,13 @@ class Session:
 
     def row(self, seqs: int, reference: str, subject: str, band: Band | None) -> RowBoots:
         """The three boots of one row."""
-        first, patched, again = run_session(
-            self.folder, memory_boots([seqs], reference, subject), self.key, self.boot_for_facts
-        )
+        wanted = memory_boots([seqs], reference, subject)
+        found = run_session(self.folder, wanted, self.key, self.boot_for_facts)
+        for boot, facts in zip(wanted, found, strict=True):
+            if facts.problem:
+                path = kept_file(self.folder, boot)
+                review.say(f"note: {boot.name}: {facts.problem}; delete {path} to boot it again\n")
+        first, patched, again = found
         one = RowBoots(judge_row([first, again], patched, band), [first, again], patched)
         review.say(render_rows([one]))
         return one
@@ -254,7 +270,7 @@ class Session:
             arm=boot.arm,
             lane=self.lane,
             environment=str(self.conditions["environment"]),
-            session=self.key[:12],
+            session=self.key[:KEY_LENGTH],
             max_num_seqs=boot.max_num_seqs,
             expected_adoptions=0,
             ubatching=bool(exact.get("ubatching")) or asks_ubatching(self.profile),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from ci.results.boot import BootFacts
 from ci.results.files import read_limited, write_atomic
 
 LIMIT_BYTES = 1 << 20
+MAX_AGE = timedelta(days=1)
 
 
 class SessionError(GateError):
@@ -40,6 +42,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     key: str
     """Hash of everything that the boot depends on: profile, arms, machine."""
+    made: datetime
+    """When it was kept, in UTC."""
     facts: BootFacts
 
 
@@ -66,26 +70,33 @@ def run_session(
 ) -> list[BootFacts]:
     """Run the boots that are not on disk yet; returns the facts of all, in order.
 
-    A boot with a problem is kept as well and not tried again by itself: delete its file to do so.
+    A boot with a problem is kept as well and not tried again by itself: delete its file to do so. One that is
+    older than MAX_AGE is made again: a session is one sitting, and nobody wants last week's boots in it.
     """
-    return [kept(folder, boot, key) or keep(folder, boot, key, run_one) for boot in boots]
+    now = datetime.now(UTC)
+    return [kept(folder, boot, key, now) or keep(folder, boot, key, run_one) for boot in boots]
 
 
 def keep(folder: Path, boot: Boot, key: str, run_one: Callable[[Boot, Path], BootFacts]) -> BootFacts:
     """Run one boot and write down its facts, whole."""
     facts = run_one(boot, folder / boot.name)
-    content = msgspec.json.format(msgspec.json.encode(Kept(key, facts)), indent=1)
-    write_atomic(folder / f"{boot.name}.json", content + b"\n")
+    content = msgspec.json.format(msgspec.json.encode(Kept(key, datetime.now(UTC), facts)), indent=1)
+    write_atomic(kept_file(folder, boot), content + b"\n")
     return facts
 
 
-def kept(folder: Path, boot: Boot, key: str) -> BootFacts | None:
-    """The facts of a finished boot; None if it has not finished.
+def kept_file(folder: Path, boot: Boot) -> Path:
+    """Where the facts of a boot are kept."""
+    return folder / f"{boot.name}.json"
+
+
+def kept(folder: Path, boot: Boot, key: str, now: datetime) -> BootFacts | None:
+    """The facts of a finished boot; None if it has not finished, or so long ago that it is made again.
 
     Raises:
         SessionError: the file is of another session, or damaged.
     """
-    path = folder / f"{boot.name}.json"
+    path = kept_file(folder, boot)
     if not path.exists():
         return None
     remedy = f"delete {path} to boot again, or {folder} to begin anew"
@@ -97,4 +108,4 @@ def kept(folder: Path, boot: Boot, key: str) -> BootFacts | None:
         raise SessionError(f"{path}: is of a session with another profile, arm or machine", remedy=remedy)
     if (found.facts.arm, found.facts.max_num_seqs) != (boot.arm, boot.max_num_seqs):
         raise SessionError(f"{path}: holds {found.facts.arm} at {found.facts.max_num_seqs}", remedy=remedy)
-    return found.facts
+    return found.facts if now - found.made < MAX_AGE else None

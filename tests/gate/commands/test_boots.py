@@ -87,6 +87,33 @@ def test_a_row_passes_and_is_not_booted_again(
     assert len(booted) == 3
 
 
+def test_another_series_is_another_session(
+    booted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an edit of a patch the boots of the earlier arm are neither taken nor in the way."""
+    monkeypatch.setattr(boots.review, "default_baselines", lambda: tmp_path / "none")
+    original = boots.find_arms(None, None, None)
+    cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
+    for arm in original[boots.Flavour.FULL]:
+        arm.manifest.series_hash += "-edited"
+    monkeypatch.setattr(boots, "find_arms", lambda *_: original)
+    cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
+    assert len(booted) == 6
+
+
+def test_a_boot_with_a_problem_says_how_to_repeat_it(
+    booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed boot is kept, makes its row invalid each time, and the way to boot it again is shown."""
+    failing(monkeypatch, tmp_path, dying(), "oom")
+    for _ in range(2):
+        assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"]) == 2
+        out = capsys.readouterr().out
+        assert "note: patched-16-1: failed: out of memory; delete " in out
+    (kept,) = Path("out/boots").rglob("patched-16-1.json")
+    assert str(kept.resolve()) in out
+
+
 def test_lane_without_band(
     booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +172,8 @@ def test_the_machine_is_written_down(
     """Beside each boot stands the state of the GPU before it and while it was up, unreadable as null."""
     monkeypatch.setattr(boots.review, "default_baselines", lambda: tmp_path / "none")
     cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
-    kept = json.loads(Path("out/boots/rtx4090/any-gpu-dummy7/patched-16-1/machine.json").read_text())
+    (written,) = Path("out/boots/rtx4090/any-gpu-dummy7").glob("*/patched-16-1/machine.json")
+    kept = json.loads(written.read_text())
     for state in (kept["before"], kept["up"]):
         assert (state["gpu_used_bytes"], state["gpu_throttle"], state["gpu_pids"]) == (300 << 20, None, 0)
     assert (kept["before"]["load_average"], kept["left"]) == (0.0, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,23 @@ def test_interrupted_session_goes_on(tmp_path: Path) -> None:
     assert [found.name for found in run_session(tmp_path, ORDER, KEY, one)] == [boot.name for boot in ORDER]
     assert booted == [ORDER[0].name, ORDER[1].name, "again", ORDER[2].name]
     assert run_session(tmp_path, ORDER, KEY, lambda *_: pytest.fail("booted again"))[1] == facts(ORDER[1])
+
+
+def test_old_boots_are_made_again(tmp_path: Path) -> None:
+    """A boot of an hour ago belongs to this sitting, one of the day before does not."""
+    run_session(tmp_path, ORDER[:1], KEY, lambda boot, _: facts(boot))
+    path = tmp_path / f"{ORDER[0].name}.json"
+    old = json.loads(path.read_text())
+    booted: list[str] = []
+
+    def again(boot: Boot, _folder: Path) -> BootFacts:
+        booted.append(boot.name)
+        return facts(boot)
+
+    for age, expected in ((timedelta(hours=1), 0), (timedelta(hours=24, seconds=1), 1)):
+        path.write_text(json.dumps(old | {"made": (datetime.now(UTC) - age).isoformat()}))
+        run_session(tmp_path, ORDER[:1], KEY, again)
+        assert len(booted) == expected
 
 
 def test_failed_boot_is_kept(tmp_path: Path) -> None:
