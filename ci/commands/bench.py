@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.commands import review
+from ci.engine.client import stream
 from ci.errors import ExitCode, UsageError
 from ci.proof.large import write_large_checkout, write_large_junit
 from ci.results.files import MIB
@@ -27,6 +30,8 @@ report = read_junit(Path(sys.argv[1]))
 print(report.executed, "tests executed,", sum(case.state.red for case in report.cases), "red")
 sys.exit(1 if report.red else 0)
 """
+STEPS, STEP_S, CLIENT_SHARE = 1000, 0.005, 0.01
+"""A stream of five seconds, whose steps the client may make longer by so much."""
 EXAMPLES = """\
 examples:
   python -m ci bench                    a million records, a report of 300 MB; two minutes and 1 GB of disk
@@ -48,8 +53,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = subparsers.add_parser(
         "bench",
         help="measure time and memory of the comparison itself",
-        description="Compare 10,000, 100,000 and 1,000,000 records with as many baselines and read a JUnit "
-        "file of 300 MB, each in a process of its own. Exit code 1 if a limit is exceeded.",
+        description="Compare 10,000, 100,000 and 1,000,000 records with as many baselines, read a JUnit "
+        "file of 300 MB, each in a process of its own, and read a stream of 5 ms steps. "
+        "Exit code 1 if a limit is exceeded.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -74,6 +80,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         cost = bench_junit(Path(folder), args.junit_mib * MIB)
         review.say(f"{args.junit_mib:>5} MiB JUnit: {_show(cost)}\n")
         problems += junit_problems(cost)
+    client = bench_client()
+    review.say(f"{STEPS:>5} steps of 5 ms: {client.words}\n")
+    problems += client_problems(client)
     code = ExitCode.REGRESSED if problems else ExitCode.PASS
     word = "regressed" if problems else "pass"
     detail = (
@@ -95,6 +104,59 @@ def bench_junit(root: Path, size: int) -> Cost:
     path = root / "junit.xml"
     write_large_junit(path, size)
     return measure(["-c", READ_JUNIT, str(path)], root / "output.txt")
+
+
+@dataclass(frozen=True)
+class ClientCost:
+    """What the streaming client did to a stream."""
+
+    sent_ms: float
+    """Per step, as the server sent them."""
+    measured_ms: float
+    """Per step, as the client measured them."""
+    late_us: float
+    """From sending to the client's time stamp, the median chunk."""
+    cpu_us: float
+    """Processor time of the client per step, reading the events afterwards included."""
+
+    @property
+    def share(self) -> float:
+        """What the client added to a step, as a fraction of it."""
+        return self.measured_ms / self.sent_ms - 1
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return (
+            f"sent every {self.sent_ms:.4f} ms, measured {self.measured_ms:.4f} ms ({self.share:+.3%}); "
+            f"stamped {self.late_us:.0f} us after sending, {self.cpu_us:.0f} us of processor time per step"
+        )
+
+
+def bench_client(steps: int = STEPS, step_s: float = STEP_S) -> ClientCost:
+    """Stream from a server that knows when it sent each step."""
+    command = [sys.executable, "-m", "ci.proof.played_stream", str(steps), str(step_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None  # noqa: S101 - it is a pipe
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1/completions"
+        begun = time.process_time()
+        got = stream(url, {"prompt": "x", "max_tokens": steps})
+        cpu = time.process_time() - begun
+        sent: list[float] = json.loads(server.stdout.readline())
+    late = sorted(came - went for came, went in zip(got.content_s, sent, strict=True))
+    return ClientCost(
+        sent_ms=(sent[-1] - sent[0]) * 1e3 / (steps - 1),
+        measured_ms=got.decode_s * 1e3 / (steps - 1),
+        late_us=late[steps // 2] * 1e6,
+        cpu_us=cpu * 1e6 / steps,
+    )
+
+
+def client_problems(cost: ClientCost) -> list[str]:
+    """Return what is wrong with the client: it changes what it measures."""
+    if abs(cost.share) < CLIENT_SHARE:
+        return []
+    return [f"the client changes a step by {cost.share:+.2%}, the limit is {CLIENT_SHARE:.0%}"]
 
 
 def record_problems(costs: dict[int, Cost]) -> list[str]:

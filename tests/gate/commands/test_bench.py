@@ -8,7 +8,16 @@ import pytest
 
 from ci.cli import main
 from ci.commands import bench
-from ci.commands.bench import Cost, bench_junit, bench_records, junit_problems, record_problems
+from ci.commands.bench import (
+    ClientCost,
+    Cost,
+    bench_client,
+    bench_junit,
+    bench_records,
+    client_problems,
+    junit_problems,
+    record_problems,
+)
 from ci.results.files import MIB
 
 
@@ -55,6 +64,7 @@ def test_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     """Sizes below the largest are measured as well; a problem is exit 1."""
     monkeypatch.setattr(bench, "bench_records", lambda _, size: Cost(1.0, size * MIB, 1))
     monkeypatch.setattr(bench, "bench_junit", lambda *_: Cost(1.0, MIB, 1))
+    monkeypatch.setattr(bench, "bench_client", lambda: ClientCost(5.0, 5.001, 90.0, 80.0))
     monkeypatch.setattr(bench, "SIZES", (5, 10, 100))
     assert main(["bench", "--records", "20"]) == 1
     out = capsys.readouterr().out
@@ -62,3 +72,18 @@ def test_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert out.splitlines()[-1] == "verdict: regressed - memory grows as fast as the input (exit 1)"
     assert main(["bench", "--records", "5"]) == 0
     assert main(["bench", "--records", "0"]) == 2
+
+
+def test_client_is_held_against_the_server_itself() -> None:
+    """The server's own moments and the client's are of the same steps, which were sent as planned."""
+    cost = bench_client(steps=20, step_s=0.002)
+    assert cost.sent_ms == pytest.approx(2.0, rel=0.5)
+    assert cost.measured_ms == pytest.approx(2.0, rel=0.5)
+    assert cost.late_us > 0
+    assert cost.cpu_us > 0
+
+
+@pytest.mark.parametrize(("measured_ms", "fine"), [(5.0, True), (5.049, True), (5.051, False), (4.94, False)])
+def test_client_limit(measured_ms: float, fine: bool) -> None:
+    """A client that changes a step by a percent is a problem, in either direction."""
+    assert (client_problems(ClientCost(5.0, measured_ms, 90.0, 80.0)) == []) is fine
