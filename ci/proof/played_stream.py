@@ -1,7 +1,7 @@
 """A stream of completion chunks at a fixed pace, with the moments at which they were really sent.
 
-`python -m ci.proof.played_stream STEPS STEP_S` prints its port, serves one request, then prints the moments as
-JSON (`time.perf_counter`, which all processes of a Linux machine share).
+`python -m ci.proof.played_stream STEPS STEP_S` prints its port, serves one request, then prints the moments
+as JSON (`time.perf_counter`, which all processes of a Linux machine share).
 """
 
 from __future__ import annotations
