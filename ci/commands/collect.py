@@ -212,7 +212,9 @@ def compose(body: str, states: Sequence[LaneState], refused: Sequence[str]) -> s
     icons = {Standing.SUCCESS: "\u2705", Standing.PENDING: "\u23f3", Standing.FAILURE: "\u274c"}
     standing, line = overall(states)
     lines = [f"### {icons[standing]} {standing.value}: {prose(line)}", "", "| lane | |", "|---|---|"]
-    lines += [f"| {prose(state.lane)} | {icons[state.standing]} {prose(state.text)} |" for state in states]
+    lines += [
+        f"| {prose(one.lane)} | {icons[one.standing]} {prose(one.text)} |" for one in dict.fromkeys(states)
+    ]
     lines += ["", *(f"- refused: {prose(text[:300])}" for text in refused[:MAX_REFUSED])]
     results = body.removeprefix(f"{MARKER}\n").replace("### ", "#### Results that came: ", 1)
     return f"{MARKER}\n" + "\n".join(lines).rstrip() + "\n\n" + results

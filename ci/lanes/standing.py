@@ -164,5 +164,6 @@ def overall(states: Sequence[LaneState]) -> tuple[Standing, str]:
     for standing in (Standing.FAILURE, Standing.PENDING):
         bad = [state for state in states if state.standing is standing]
         if bad:
-            return standing, "; ".join(f"{state.lane}: {state.text}" for state in bad)
-    return Standing.SUCCESS, f"{', '.join(state.lane for state in states)}: pass"
+            # A lane may have several jobs, which often say the same.
+            return standing, "; ".join(dict.fromkeys(f"{state.lane}: {state.text}" for state in bad))
+    return Standing.SUCCESS, f"{', '.join(dict.fromkeys(state.lane for state in states))}: pass"

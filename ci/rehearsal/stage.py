@@ -93,7 +93,11 @@ def keep_one_suite(to: Path) -> None:
     lanes = ", ".join(f'"{lane}"' for lane in LANES)
     kept = re.sub(r"(?m)^lanes = \[.*\]$", f"lanes = [{lanes}]", kept, count=1)
     plan.write_text(f"{head}[[suite]]\n{kept}", encoding="utf-8")
-    change(to / "ci/lanes/matrix.toml", r"(?m)^suites = \[.*\]$", f'suites = ["{SUITE}"]')
+    matrix = to / "ci/lanes/matrix.toml"
+    first, *lane_tables = re.split(r"(?m)^(?=\[\[lane\]\]$)", matrix.read_text(encoding="utf-8"))
+    one_job = ["[[lane.job]]".join(text.split("[[lane.job]]")[:2]) for text in lane_tables]
+    matrix.write_text(first + "".join(one_job), encoding="utf-8")
+    change(matrix, r"(?m)^suites = \[.*\]$", f'suites = ["{SUITE}"]')
     accepted = read_baseline(to / "baselines" / "cpu" / f"{SUITE}.jsonl")
     for file in (to / "baselines").glob("*/*.jsonl"):
         file.unlink()
