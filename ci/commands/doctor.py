@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from rich.console import Console
@@ -15,10 +18,9 @@ from ci.lanes.conditions import GpuQueryError, detect_lane
 from ci.lanes.doctor import Finding, State, examine, worst
 from ci.lanes.facts import read_facts
 from ci.lanes.matrix import MATRIX_FILE, Lane, Matrix, parse_matrix
-from ci.lanes.run import ROOT
+from ci.lanes.run import ROOT, SITE_VARIABLE
 from ci.stack.cache import cache_root
 
-STACK_PYTHON = ROOT / ".nox" / "build" / "bin" / "python"
 EPILOG = """\
 examples:
   python -m ci doctor                     this machine, for the lane of its GPU
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Read, judge, show."""
     matrix = parse_matrix(MATRIX_FILE.read_text(encoding="utf-8"))
     lane = choose_lane(matrix, args.lane)
-    facts = read_facts(lane.gpu is not None, cache_root(), review.default_runs(), STACK_PYTHON)
+    facts = read_facts(lane.gpu is not None, cache_root(), review.default_runs(), stack_python())
     findings = examine(facts, lane)
     state = worst(findings)
     code = ExitCode.NO_VERDICT if state is State.FAIL else ExitCode.PASS
@@ -58,6 +60,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     show(findings, Console(highlight=False, markup=False, soft_wrap=True))
     print(last_line(lane, findings, code))
     return code
+
+
+def stack_python(env: Mapping[str, str] = os.environ) -> Path:
+    """The interpreter that suites run in: a bundle's host lends this one, else ``nox -s build`` made it."""
+    if env.get(SITE_VARIABLE):
+        return Path(sys.executable)
+    return ROOT / ".nox" / "build" / "bin" / "python"
 
 
 def choose_lane(matrix: Matrix, asked: str | None) -> Lane:

@@ -33,6 +33,7 @@ MIB = 1024 * 1024
 RUN_SCRIPT = """\
 #!/usr/bin/env bash
 # Runs suites on this host, without network. Usage: ./run.sh [SUITE...] [-- options of `python -m ci run`]
+# Or another command: ./run.sh doctor [--lane LANE] [--json], ./run.sh sweep
 set -euo pipefail
 here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
 python=${{PYTHON:-python3}}
@@ -43,6 +44,7 @@ if [ ! -d "$here/site" ]; then
     cp "$here/checkout/ci/lanes/extensions.py" "$here/site/sitecustomize.py"
 fi
 cd "$here/checkout"
+case ${{1:-}} in doctor|sweep) exec "$python" -m ci "$@" ;; esac
 if [ $# -eq 0 ]; then set -- {suites}; fi
 exec "$python" -m ci run --flavour {flavour} {series}"$@"
 """

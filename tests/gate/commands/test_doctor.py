@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +35,9 @@ def test_a_lane_that_the_matrix_does_not_have(capsys: pytest.CaptureFixture[str]
     """Its lanes are named."""
     assert cli.main(["doctor", "--lane", "rtx2080"]) == 2
     assert "rtx3090" in capsys.readouterr().err
+
+
+def test_in_a_bundle_the_host_s_own_interpreter_is_examined() -> None:
+    """Its torch is the host's; in a checkout it is the one that the session installed."""
+    assert doctor.stack_python({"FORKPROOF_SITE": "/bundle/site"}) == Path(sys.executable)
+    assert doctor.stack_python({}) == doctor.ROOT / ".nox" / "build" / "bin" / "python"

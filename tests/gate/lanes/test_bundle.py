@@ -111,16 +111,23 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
     fake = tmp_path / "python"
     fake.write_text('#!/bin/sh\necho "$FORKPROOF_SITE|$PYTHONPATH|$FORKPROOF_CACHE|$PWD|$*"\n')
     fake.chmod(0o755)
-    done = subprocess.run(
-        [str(here / "run.sh")],
-        env=os.environ | {"PYTHON": str(fake)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    site, path, cache, folder, words = done.stdout.strip().split("|")
-    assert (site, path, cache) == (str(here / "site"), str(here / "site"), str(here / "cache"))
-    assert (folder, words) == (str(here / "checkout"), "-m ci run --flavour lean oracle")
+    ran = {
+        "": "-m ci run --flavour lean oracle",
+        "membudget --lane h200": "-m ci run --flavour lean membudget --lane h200",
+        "doctor --lane h200 --json": "-m ci doctor --lane h200 --json",
+        "sweep": "-m ci sweep",
+    }
+    for given, expected in ran.items():
+        done = subprocess.run(
+            [str(here / "run.sh"), *given.split()],
+            env=os.environ | {"PYTHON": str(fake)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        site, path, cache, folder, words = done.stdout.strip().split("|")
+        assert (site, path, cache) == (str(here / "site"), str(here / "site"), str(here / "cache"))
+        assert (folder, words) == (str(here / "checkout"), expected)
 
 
 def test_a_lock_without_what_the_host_has() -> None:
