@@ -1,13 +1,14 @@
 """Which arms a series has: named prefixes of it.
 
-``stock`` is no patch and ``patched`` the whole series, always.  The names between
-come from ``arms.toml`` in the series folder::
+``stock`` is no patch, always.  The other names come from ``arms.toml`` in the
+series folder::
 
     [arms]
     mq3d = "spec-decode-int4-kv-mq3d.patch"     # the last patch of the prefix
 
-Without that file, every shorter prefix is called by its last patch, without the
-suffix.
+``patched``, which every suite takes by default, is the whole series, unless the
+file names a shorter prefix for it.  Without that file, every shorter prefix is
+called by its last patch, without the suffix.
 """
 
 from __future__ import annotations
@@ -52,7 +53,12 @@ def plan_arms(series: Series) -> tuple[ArmPlan, ...]:
     """
     file = series.folder / ARMS_FILE
     named = parse_arms(read_limited(file, MAX_BYTES), str(file)) if file.exists() else _stems(series.patches)
-    lengths = {STOCK: 0, **_lengths(named, series.patches, str(file)), PATCHED: len(series.patches)}
+    lengths = {STOCK: 0, PATCHED: len(series.patches), **_lengths(named, series.patches, str(file))}
+    if len(series.patches) not in lengths.values():
+        raise ArmsFileError(
+            f"{file}: no arm holds the whole series",
+            remedy=f'name one: NAME = "{series.patches[-1].name}"',
+        )
     ordered = sorted(lengths.items(), key=lambda item: item[1])
     return tuple(ArmPlan(name, series.patches[:length]) for name, length in ordered)
 
@@ -67,7 +73,7 @@ def parse_arms(data: bytes, path: str) -> dict[str, str]:
     if set(table) != {"arms"} or not isinstance(arms, dict):
         raise ArmsFileError(f"{path}: has to hold one table, [arms]", remedy='[arms]\nNAME = "LAST.patch"')
     for name, last in arms.items():
-        if name in {STOCK, PATCHED}:
+        if name == STOCK:
             raise ArmsFileError(f"{path}: {name} is built in", remedy=f"take the line out: {name} = ...")
         if not _NAME.fullmatch(name) or not isinstance(last, str):
             raise ArmsFileError(f"{path}: {name!r} = {last!r}", remedy='write NAME = "LAST.patch"')
@@ -77,7 +83,7 @@ def parse_arms(data: bytes, path: str) -> dict[str, str]:
 def choose_plans(plans: Sequence[ArmPlan], names: Sequence[str] | None) -> tuple[ArmPlan, ...]:
     """The plans called ``names``, in order of the series; all of them for None.
 
-    The last patch's name without suffix is another name for ``patched``.
+    The last patch's name without suffix is another name for the whole series.
 
     Raises:
         UnknownArmError: with the names there are.
@@ -86,7 +92,7 @@ def choose_plans(plans: Sequence[ArmPlan], names: Sequence[str] | None) -> tuple
         return tuple(plans)
     known = {plan.name for plan in plans}
     whole = plans[-1].patches
-    aliases = {_stem(whole[-1].name): PATCHED} if whole else {}
+    aliases = {_stem(whole[-1].name): plans[-1].name} if whole else {}
     wanted = {name if name in known else aliases.get(name, name) for name in names}
     if unknown := sorted(wanted - known):
         raise UnknownArmError(

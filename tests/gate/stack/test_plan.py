@@ -20,9 +20,16 @@ def plans(folder: Path) -> list[tuple[str, int]]:
     return [(plan.name, len(plan.patches)) for plan in plan_arms(read_series(folder))]
 
 
-def test_our_own_series_has_the_four_arms() -> None:
-    """stock, mq3d, token-units and patched are the prefixes of 0, 1, 2 and 3 patches."""
-    assert plans(OWN_SERIES) == [("stock", 0), ("mq3d", 1), ("token-units", 2), ("patched", 3)]
+def test_arms_of_our_own_series() -> None:
+    """Every prefix has a name, and the suites' default is not the whole series."""
+    assert plans(OWN_SERIES) == [
+        ("stock", 0),
+        ("mq3d", 1),
+        ("token-units", 2),
+        ("patched", 3),
+        ("centred", 4),
+        ("packed", 5),
+    ]
 
 
 def test_a_foreign_series_has_an_arm_per_prefix(make_series: Callable[..., Path]) -> None:
@@ -42,6 +49,17 @@ def test_names_come_from_arms_toml(make_series: Callable[..., Path]) -> None:
     assert plans(folder) == [("stock", 0), ("middle", 2), ("patched", 3)]
 
 
+def test_a_name_for_the_whole_series(make_series: Callable[..., Path]) -> None:
+    """A shorter prefix may be called patched; then the whole series needs another name."""
+    folder = make_series(PATCHES)
+    (folder / "arms.toml").write_text('[arms]\npatched = "0002-step 2.patch"\nall = "0003-step 3.patch"\n')
+    assert plans(folder) == [("stock", 0), ("patched", 2), ("all", 3)]
+    assert choose_plans(plan_arms(read_series(folder)), ["0003-step-3"])[0].name == "all"
+    (folder / "arms.toml").write_text('[arms]\npatched = "0002-step 2.patch"\n')
+    with pytest.raises(ArmsFileError, match="no arm holds the whole series"):
+        plan_arms(read_series(folder))
+
+
 def test_a_name_for_a_patch_that_is_not_there(make_series: Callable[..., Path]) -> None:
     """arms.toml and the series must agree."""
     folder = make_series(PATCHES)
@@ -52,7 +70,7 @@ def test_a_name_for_a_patch_that_is_not_there(make_series: Callable[..., Path]) 
 
 @pytest.mark.parametrize(
     "text",
-    ["x", "[other]\n", "arms = 1", '[arms]\nstock = "a"', '[arms]\npatched = "a"', '[arms]\n"../x" = "a"',
+    ["x", "[other]\n", "arms = 1", '[arms]\nstock = "a"', '[arms]\n"../x" = "a"',
      "[arms]\na = 1", '[arms]\na = "b"\n[more]\n'],
 )  # fmt: skip
 def test_an_arms_file_that_is_not_one(text: str) -> None:
