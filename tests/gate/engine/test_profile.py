@@ -87,6 +87,7 @@ def test_settings_reach_the_command() -> None:
     [
         ("rtx3090-depth11-262144", ["out of memory"]),
         ("rtx3090-depth11-98304", ["block divisibility", "out of memory"]),
+        ("rtx3090-depth11-98304-no-unit", ["block divisibility", "out of memory"]),
     ],
 )
 def test_depth_eleven_is_expected_to_fail(name: str, causes: list[str]) -> None:
