@@ -19,6 +19,7 @@ from ci.lanes.gpu import SMI, ask, load_average, read_state, whole
 TIMEOUT_S = 20.0
 TORCH_TIMEOUT_S = 120.0
 """A first import of torch reads a few GB from a cold disk."""
+MAX_ERROR_CHARS = 200
 MODEL_VARIABLES = ("FORKPROOF_MODEL", "FORKPROOF_DRAFTER")
 ECC_FIELD = "ecc.errors.uncorrected.volatile.total"
 PROBE = """\
@@ -96,10 +97,18 @@ def read_torch(python: Path) -> TorchFacts | None:
     """What torch of the stack's environment says; None if there is no such environment."""
     if not python.exists():
         return None
-    text = said([str(python), "-c", PROBE], TORCH_TIMEOUT_S)
-    if text is None:
-        return TorchFacts("", None, 0, (), error="the import failed")
-    version, cuda, devices, architectures = json.loads(text.splitlines()[-1])
+    try:
+        done = subprocess.run(
+            [str(python), "-c", PROBE], capture_output=True, text=True, errors="replace",
+            timeout=TORCH_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return TorchFacts("", None, 0, (), error=str(error)[:MAX_ERROR_CHARS])
+    try:
+        version, cuda, devices, architectures = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, TypeError, IndexError):
+        last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+        return TorchFacts("", None, 0, (), error=last[:MAX_ERROR_CHARS])
     return TorchFacts(version, cuda, devices, tuple(architectures))
 
 

@@ -47,7 +47,15 @@ def test_torch_is_asked_in_its_own_environment(tmp_path: Path) -> None:
     lone.chmod(0o755)
     found = read_torch(lone)
     assert found is not None
-    assert found.error
+    assert found.error == "ModuleNotFoundError: No module named 'nothing_here'"
+    lone.write_text("#!/bin/sh\nexit 3\n")
+    found = read_torch(lone)
+    assert found is not None
+    assert found.error == "ended with 3"
+    lone.chmod(0o644)
+    found = read_torch(lone)
+    assert found is not None
+    assert "Permission denied" in str(found.error)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"runners": [{"status": "online"}]}'])
