@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 
 from ci.commands import review
@@ -77,12 +78,22 @@ def write_report(path: Path, data: bytes) -> None:
         write_atomic(path, data)
 
 
-def diff(runs: Path, baselines: Path, lanes: list[str] | None = None) -> GateVerdict:
-    """Return the verdict over every planned, measured or accepted suite of the lanes."""
+def diff(
+    runs: Path, baselines: Path, lanes: list[str] | None = None, only: Collection[str] = ()
+) -> GateVerdict:
+    """Return the verdict over every planned, measured or accepted suite of the lanes.
+
+    Args:
+        runs: the folder of all runs.
+        baselines: plan, policy and accepted records.
+        lanes: lanes to compare; None for those that have run.
+        only: suites that were asked for, where it was not all of them.
+    """
     rules = review.load_rules(baselines)
     suites = tuple(
         review.review_suite(rules, runs / lane / suite, lane, suite)[1]
         for lane in review.chosen_lanes(rules, runs, lanes)
         for suite in review.suites_of(rules, runs, lane)
+        if not only or suite in only
     )
     return GateVerdict(suites, rules.notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci.commands import review
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     started = start(github, args.ref or current_branch(), lanes, suites, clock)
     print(f"https://github.com/{github.repository}/actions/runs/{started.id}", flush=True)
     ended = follow(github, started, clock, lambda text: print(text, flush=True))
-    return bring_back(github, ended.id, sorted({cell.lane for cell in cells}))
+    return bring_back(github, ended.id, sorted({cell.lane for cell in cells}), suites)
 
 
 def chosen(lanes: list[str], suites: list[str]) -> tuple[Cell, ...]:
@@ -84,12 +85,12 @@ def current_branch() -> str:
     return done.stdout.strip()
 
 
-def bring_back(github: GitHub, number: int, lanes: list[str]) -> ExitCode:
+def bring_back(github: GitHub, number: int, lanes: list[str], suites: Sequence[str] = ()) -> ExitCode:
     """Fetch the results and compare them; a run without any is no verdict, however it ended."""
     into = review.default_runs().parent / "dispatch" / str(number)
     with tempfile.TemporaryDirectory() as folder:
         for archive in fetch_run(github, number, Path(folder)):
             unpack(archive, into, lanes)
-    verdict = diff(into, review.default_baselines(), lanes)
+    verdict = diff(into, review.default_baselines(), lanes, suites)
     review.show(verdict)
     return verdict.outcome[1]

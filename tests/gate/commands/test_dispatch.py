@@ -32,3 +32,15 @@ def test_a_run_without_results_is_no_verdict(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path))
     monkeypatch.setattr(dispatch, "fetch_run", lambda *_: [])
     assert dispatch.bring_back(GitHub("us/it"), 7, ["rtx3090"]) == 2
+
+
+def test_only_what_was_asked_for_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks for one suite gets a verdict on that one."""
+    monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path))
+    monkeypatch.setattr(dispatch, "fetch_run", lambda *_: [])
+    dispatch.bring_back(GitHub("us/it"), 7, ["rtx3090"], ["oracle"])
+    out = capsys.readouterr().out
+    assert "oracle" in out
+    assert "membudget" not in out
