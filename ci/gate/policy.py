@@ -94,10 +94,6 @@ class Rule:
         """Return the pattern as written."""
         return f"{self.suite}/{self.case}/{self.metric}"
 
-    def covers(self, suite: str, case: str, metric: str) -> bool:
-        """Tell whether the pattern matches."""
-        return self.may_cover(suite, metric) and matches(self.case, case)
-
     def may_cover(self, suite: str, metric: str) -> bool:
         """Tell whether suite and metric match, whatever the case."""
         return matches(self.suite, suite) and matches(self.metric, metric)

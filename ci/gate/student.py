@@ -19,8 +19,8 @@ _HALVINGS = 200
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1."""
-    if x <= 0 or x >= 1:
-        return 0.0 if x <= 0 else 1.0
+    if x <= 0:
+        return 0.0
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side only
         return 1 - incomplete_beta(b, a, 1 - x)
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)

@@ -43,6 +43,8 @@ def test_lanes() -> None:
     assert one.suites_on("rtx3090") == ()
     assert len(one.metrics("h200", "s")) == len(one.metrics("cpu", "s")) + 1
     assert one.metrics("rtx3090", "s") == ()
+    every = plan(HEAD + CASE + 'lanes = ["h200", "cpu"]\n' + CONTROL)
+    assert every.suites == plan(HEAD + CASE + CONTROL).suites
 
 
 BAD = {
@@ -50,6 +52,8 @@ BAD = {
     "schema": ("schema = 9", "schema 9"),
     "no-suite": ("schema = 1", "no suite"),
     "unknown-field": (HEAD + "extra = 1\n" + CASE + CONTROL, "extra"),
+    "unknown-field-of-the-file": ("extra = 1\n" + HEAD + CASE + CONTROL, "extra"),
+    "unknown-field-of-a-case": (HEAD + CASE + "extra = 1\n" + CONTROL, "extra"),
     "bad-name": (HEAD.replace('"s"', '"../s"') + CASE + CONTROL, "name is not of"),
     "no-lanes": (HEAD.replace('"cpu", "h200"', "") + CASE + CONTROL, "lanes"),
     "bad-lane": (HEAD.replace("cpu", "a/b") + CASE + CONTROL, "lanes"),

@@ -54,9 +54,18 @@ def test_no_match_is_none() -> None:
 
 def test_a_case_may_contain_slashes() -> None:
     """The suite ends at the first slash and the metric starts after the last."""
-    rule = policy(_text(match='"kernels/Gemm/0/ms"')).rules[0]
+    found = policy(_text(match='"kernels/Gemm/0/ms"'))
+    (rule,) = found.rules
     assert (rule.suite, rule.case, rule.metric) == ("kernels", "Gemm/0", "ms")
-    assert rule.covers("kernels", "Gemm/0", "ms")
+    assert found.rule_for("kernels", "Gemm/0", "ms") is rule
+
+
+def test_what_was_looked_up_is_no_part_of_a_policy() -> None:
+    """Two readings of one file are equal, whichever metrics were asked about since."""
+    asked = policy()
+    asked.rule_for("property", "grid", "violations")
+    assert asked == policy()
+    assert "violations')" not in repr(asked)
 
 
 BAD = {
@@ -74,6 +83,8 @@ BAD = {
     "no-direction": (_text(kind='"relative"', margin="0.1"), "needs direction"),
     "no-pairs": (_text(kind='"ab"', margin="0.1", direction='"lower-is-better"'), "needs pairs"),
     "margin-in-percent": (_text(kind='"relative"', margin="2.0", direction='"neither"'), "between 0 and 1"),
+    "margin-zero": (_text(kind='"relative"', margin="0.0", direction='"neither"'), "between 0 and 1"),
+    "margin-whole": (_text(kind='"relative"', margin="1.0", direction='"neither"'), "between 0 and 1"),
     "margin-nan": (_text(kind='"relative"', margin="nan", direction='"neither"'), "between 0 and 1"),
     "margin-for-exact": (_text(margin="0.1"), "has no margin"),
     "limit-for-exact": (_text(limit="1"), "has no limit"),
