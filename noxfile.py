@@ -25,7 +25,7 @@ nox.options.sessions = ["gate"]
 PYTHONS = ((3, 11), (3, 14))
 """The oldest and the newest Python for which both the locks and the pinned vLLM have wheels."""
 STACK_LOCKS = ("stack.txt", "torch.txt")
-LOCKS = ("gate", "stack", "lint", "rehearse", "nox")
+LOCKS = ("gate", "stack", "lint", "rehearse", "nox", "quality")
 """In this order: the later ones take the versions of the first."""
 PARTIAL_LOCKS = ("engine",)
 """Packages without what they need in turn: a bundle's host has the rest."""
@@ -97,6 +97,16 @@ def census(session: nox.Session) -> None:
 def throughput(session: nox.Session) -> None:
     """Compare the speed of two arms on this machine's GPU, boot by boot in the order A B B A (hours)."""
     run_in_stack(session, "run", "throughput", *session.posargs)
+
+
+@nox.session(requires=["build"], default=False)
+def quality(session: nox.Session) -> None:
+    """Compare what two arms answer: perplexities, word problems and tool calls (hours, on a GPU)."""
+    install_locked(session, "quality.txt")
+    session.env["FORKPROOF_LMEVAL_PYTHON"] = str(
+        Path(session.virtualenv.location, "bin", "python").absolute()
+    )
+    run_in_stack(session, "run", "quality", *session.posargs)
 
 
 @nox.session

@@ -1,0 +1,367 @@
+"""``python -m ci quality``: what two arms answer: perplexities, word problems, tool calls."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ci.commands import review
+from ci.commands.run import DEFAULT_ARM, find_arms
+from ci.commands.throughput import Throughput, chosen, machine_lane
+from ci.engine import lmeval
+from ci.engine.measure import Engine, ServedEngine
+from ci.engine.profile import Profile, filled, load_profile
+from ci.engine.server import Server
+from ci.engine.session import session_key
+from ci.engine.timed_boot import Setup, Watched, boot_arm, boot_problems
+from ci.engine.toolchat import CONVERSATIONS, talk, turns_of
+from ci.errors import ExitCode, GateError, UsageError
+from ci.gate.quality import Paired, Scored, pair, perplexity, repeats
+from ci.gate.verdict import Verdict, last_line
+from ci.lanes.gpu import lease, read_state
+from ci.results.files import read_limited, write_atomic
+from ci.results.quality import ArmScores, Talk, TextScore
+from ci.results.records import Record
+from ci.results.throughput import Number
+from ci.stack.cache import cache_root
+from ci.stack.record import Flavour
+
+EPILOG = """\
+examples:
+  python -m ci quality rtx3090-captured                    one arm with the flag at 0 and at 1
+  python -m ci quality rtx3090-captured --items 50         fewer word problems
+
+FORKPROOF_QUALITY_TEXTS names a folder of texts (en.txt, da.txt, code.txt), FORKPROOF_GSM8K a file of word
+problems (without it lm-eval fetches its own). lm-eval runs in its own environment: nox -s quality.
+"""
+TEXTS_VARIABLE = "FORKPROOF_QUALITY_TEXTS"
+MATHS_VARIABLE = "FORKPROOF_GSM8K"
+ITEMS = 200
+PART_CHARS = 8000
+TEXT_LIMIT_BYTES = 16 << 20
+SCORE_LIMIT_BYTES = 64 << 20
+CHAT_TIMEOUT_S = 600.0
+ALL = "all"
+
+
+class QualityError(GateError):
+    """The answers of an arm cannot be used."""
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "quality",
+        help="compare what two arms answer",
+        description="Boot each arm once; score texts, word problems and tool calls; compare item by item.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("profile", help="a launch profile with a [measure] table")
+    parser.add_argument("--arm", default=DEFAULT_ARM, help="the arm it is about (default: %(default)s)")
+    parser.add_argument("--arms", nargs=2, metavar=("A", "B"), help="reference and subject, with flags")
+    parser.add_argument("--items", type=int, default=ITEMS, help="word problems (default: %(default)s)")
+    parser.add_argument("--session", type=Path, help="folder of the answers")
+    parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
+    parser.add_argument(
+        "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Hold the GPU, ask the arms that have not answered yet, and compare."""
+    profile = chosen(load_profile(args.profile), args.arms, None)
+    lane = machine_lane(profile)
+    built = {arm.name: arm for arm in find_arms(args.arm, args.series, {args.flavour})[args.flavour]}
+    one = Quality(Throughput(profile, lane, built, args.session or quality_folder(profile, lane)), args.items)
+    with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"quality {profile.name}"):
+        scores = one.scores()
+    return one.conclude(scores)
+
+
+def quality_folder(profile: Profile, lane: str) -> Path:
+    """Where the answers are kept."""
+    return Path("out", "quality", lane, profile.name)
+
+
+class Quality:
+    """One quality session: two arms of a profile, one boot each."""
+
+    def __init__(
+        self, session: Throughput, items: int = ITEMS, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self.session, self.items = session, items
+        self.variables = dict(os.environ if variables is None else variables)
+        self.python = self.variables.get(lmeval.PYTHON_VARIABLE)
+        if not self.python:
+            raise UsageError(
+                f"{lmeval.PYTHON_VARIABLE} is not set: lm-eval has an environment of its own",
+                remedy="nox -s quality",
+            )
+        self.texts = read_texts(self.variables.get(TEXTS_VARIABLE))
+        maths = self.variables.get(MATHS_VARIABLE)
+        self.maths = Path(maths) if maths else None
+
+    @property
+    def key(self) -> str:
+        """Everything that the arms of the session have in common."""
+        head = self.session.head()
+        return session_key(head.key, repr(sorted(head.conditions.items())), str(self.items), repr(self.texts))
+
+    def scores(self) -> tuple[ArmScores, ArmScores]:
+        """What both arms said; an arm that has answered is not asked again."""
+        return self.arm_scores("A"), self.arm_scores("B")
+
+    def arm_scores(self, letter: str) -> ArmScores:
+        """What one arm said, kept when it is whole."""
+        path = self.session.folder / f"{letter}.json"
+        kept = read_scores(path, self.key)
+        if kept is not None:
+            return kept
+        found = self.ask(self.session.setup(self.session.folder), letter)
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        return found
+
+    def ask(self, setup: Setup, letter: str) -> ArmScores:
+        """Boot one arm and ask everything."""
+        arm = setup.arms["AB".index(letter)]
+        review.say(
+            f"asking {arm.text}: {self.items} word problems, {len(self.texts)} texts, 2 conversations\n"
+        )
+        watched = Watched()
+        maths: dict[str, bool] = {}
+        texts: dict[str, list[TextScore]] = {}
+        talks: dict[str, Talk] = {}
+        tokens: list[Number] = []
+
+        def watch(server: Server, _engine: Engine) -> None:
+            engine = ServedEngine(server)  # counts plain texts, whatever the profile's prompts are
+            answers = self.evaluate(server, setup, letter)
+            maths.update({one.item: one.right for one in answers.maths})
+            tokens.append(mean_tokens(engine, [one.said for one in answers.maths]))
+            texts.update(scored_texts(engine, self.texts, answers.log_likelihoods))
+            talks.update(self.converse(server))
+
+        run, _, _ = boot_arm(setup, arm, f"quality-{letter}", watched, watch, None)
+        return ArmScores(
+            key=self.key,
+            arm=arm.text,
+            problems=(*boot_problems(setup, arm, run, watched), *watched.problems),
+            maths=maths,
+            mean_tokens=tokens[0] if tokens else Number(None, "the arm was not asked"),
+            texts=texts,
+            talks=talks,
+        )
+
+    def evaluate(self, server: Server, setup: Setup, letter: str) -> lmeval.Answers:
+        """Run lm-eval against the server: texts first, then word problems."""
+        folder = setup.folder / f"lm-eval-{letter}"
+        for old in folder.glob("**/samples_*.jsonl"):
+            old.unlink()
+        tasks = lmeval.write_tasks(folder, self.texts, self.maths)
+        model = filled(setup.profile.model.path, setup.variables)
+        base = server.url("")
+        assert self.python is not None  # noqa: S101 - checked when the session was made
+        chat = setup.measure.chat
+        runs = [lmeval.command(self.python, base, model, model, folder, tasks[:-1])] if tasks[:-1] else []
+        runs.append(lmeval.command(self.python, base, model, model, folder, tasks[-1:], self.items, chat))
+        for words in runs:
+            lmeval.run(words, self.outside(), folder / "lm-eval.log")
+        return lmeval.read_answers(folder, list(self.texts))
+
+    def outside(self) -> dict[str, str]:
+        """The caller's environment without what makes Python import an arm."""
+        return {name: value for name, value in self.variables.items() if not name.startswith("PYTHON")}
+
+    def converse(self, server: Server) -> dict[str, Talk]:
+        """Both tool conversations."""
+        model = model_name(server)
+        found = {}
+        for name in CONVERSATIONS:
+            turns = turns_of(name, self.session.measure.seed)
+            one = talk(
+                lambda asked: server.post("/v1/chat/completions", asked, CHAT_TIMEOUT_S),
+                model,
+                turns,
+                repeats,
+            )
+            found[name] = Talk(one.completions, one.right, one.loops, one.truncated)
+        return found
+
+    # --- judging ------------------------------------------------------------------
+
+    def conclude(self, scores: tuple[ArmScores, ArmScores]) -> ExitCode:
+        """Show what both arms said, and the verdict of the test and the bounds."""
+        for record in records_of(*scores):
+            value = f"not read: {record.reason}" if record.value is None else f"{record.value} {record.unit}"
+            review.say(f"{record.case:20} {record.metric:18} {value}\n")
+        problems = [problem for one in scores for problem in one.problems]
+        verdict, detail = Verdict.INVALID, problems[0] if problems else ""
+        if not problems:
+            verdict, detail = judge(*scores)
+        code = verdict.exit_code
+        review.say(last_line(verdict, f"{self.session.profile.name}: {detail}", code) + "\n")
+        return code
+
+
+PERPLEXITY_BOUND = 1.005
+"""Also the policy's: the published splits agree within 0.08%."""
+P_BOUND = 0.05
+
+
+def judge(first: ArmScores, second: ArmScores) -> tuple[Verdict, str]:
+    """The verdict on arm B, and in which numbers it rests."""
+    paired = pair(first.maths, second.maths)
+    detectable = paired.detectable
+    seen = "no loss at all" if detectable is None else f"a loss of {detectable:.1%} in 80% of cases"
+    lost = f"{paired.only_a} items lost, {paired.only_b} won of {paired.items}, p {paired.p_loss:.3f}"
+    words = f"{lost}; would have seen {seen}"
+    worse = [name for name, ratio in ratios(first, second).items() if ratio > PERPLEXITY_BOUND]
+    loops = [name for name, one in second.talks.items() if one.loops or one.truncated]
+    if paired.p_loss < P_BOUND or worse or loops:
+        what = [*(f"perplexity of {name}" for name in worse), *(f"loops or cuts in {name}" for name in loops)]
+        return Verdict.REGRESSED, f"{words}; {', '.join(what) or 'fewer right answers'}"
+    return Verdict.PASS, words
+
+
+def records_of(first: ArmScores, second: ArmScores) -> list[Record]:
+    """The records of a quality session; none has a value where an arm cannot be compared."""
+    problems = [problem for one in (first, second) for problem in one.problems]
+    if problems:
+        return [Record("gsm8k", "p_loss", None, "1", reason=f"the session is invalid: {problems[0]}")]
+    paired = pair(first.maths, second.maths)
+    found = maths_records(paired, first.mean_tokens, second.mean_tokens)
+    for name, ratio in ratios(first, second).items():
+        found.append(Record(f"perplexity-{name}", "ratio", ratio, "1"))
+        found.append(Record(f"perplexity-{name}", "perplexity", perplexity(parts(second, name)), "1"))
+    for name, one in second.talks.items():
+        case = f"tools-{name}"
+        found += [
+            Record(case, "completions", one.completions, "completions"),
+            Record(case, "right_a", first.talks[name].right, "decisions"),
+            Record(case, "right_b", one.right, "decisions"),
+            Record(case, "loops", one.loops, "completions"),
+            Record(case, "truncated", one.truncated, "completions"),
+        ]
+    return found
+
+
+def maths_records(paired: Paired, first: Number, second: Number) -> list[Record]:
+    """The word problems."""
+    reason = None if paired.detectable is not None else "so few items show no loss of any size"
+    return [
+        Record("gsm8k", "items", paired.items, "items"),
+        Record("gsm8k", "accuracy_a", paired.accuracy_a, "1"),
+        Record("gsm8k", "accuracy_b", paired.accuracy_b, "1"),
+        Record("gsm8k", "only_a", paired.only_a, "items"),
+        Record("gsm8k", "only_b", paired.only_b, "items"),
+        Record("gsm8k", "p_loss", paired.p_loss, "1"),
+        Record("gsm8k", "p_two_sided", paired.p_two_sided, "1"),
+        Record("gsm8k", "detectable_loss", paired.detectable, "1", reason=reason),
+        Record("gsm8k", "mean_tokens_a", first.value, "tokens", reason=first.reason),
+        Record("gsm8k", "mean_tokens_b", second.value, "tokens", reason=second.reason),
+    ]
+
+
+def ratios(first: ArmScores, second: ArmScores) -> dict[str, float]:
+    """Perplexity of B over that of A, by split and over all."""
+    names = [*second.texts, ALL] if second.texts else []
+    return {name: perplexity(parts(second, name)) / perplexity(parts(first, name)) for name in names}
+
+
+def parts(scores: ArmScores, name: str) -> list[Scored]:
+    """The scored parts of a split, or of all."""
+    chosen_texts = scores.texts.values() if name == ALL else [scores.texts[name]]
+    return [Scored(one.log_likelihood, one.tokens) for text in chosen_texts for one in text]
+
+
+def read_scores(path: Path, key: str) -> ArmScores | None:
+    """What an arm said, if it was asked in this session.
+
+    Raises:
+        QualityError: the file is damaged, or of another session.
+    """
+    if not path.exists():
+        return None
+    try:
+        found = msgspec.json.decode(read_limited(path, SCORE_LIMIT_BYTES), type=ArmScores, strict=True)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise QualityError(f"{path}: {error}", remedy=f"remove {path} to ask the arm again") from error
+    if found.key != key:
+        raise QualityError(
+            f"{path}: is of another profile, arm, machine or set of texts", remedy=f"move {path.parent} away"
+        )
+    return found
+
+
+def read_texts(folder: str | None) -> dict[str, list[str]]:
+    """The texts of a folder, by the name of their file, in parts that end with a line.
+
+    Raises:
+        UsageError: no folder is named, or it has no text.
+    """
+    remedy = f"export {TEXTS_VARIABLE}=FOLDER with en.txt, da.txt, code.txt"
+    if not folder:
+        raise UsageError(f"{TEXTS_VARIABLE} is not set: there is no text to score", remedy=remedy)
+    files = sorted(Path(folder).glob("*.txt"))
+    texts = {path.stem: parts_of(read_limited(path, TEXT_LIMIT_BYTES).decode("utf-8")) for path in files}
+    if not texts or not all(texts.values()):
+        raise UsageError(f"{folder}: holds no text, or an empty one", remedy=remedy)
+    return texts
+
+
+def parts_of(text: str) -> list[str]:
+    """Lines joined to parts of about so many characters."""
+    found: list[str] = []
+    part = ""
+    for line in text.splitlines(keepends=True):
+        if part and len(part) + len(line) > PART_CHARS:
+            found.append(part)
+            part = ""
+        part += line
+    return [one for one in [*found, part] if one.strip()]
+
+
+def scored_texts(
+    engine: Engine, texts: Mapping[str, Sequence[str]], scores: Mapping[str, Sequence[float]]
+) -> dict[str, list[TextScore]]:
+    """Scores with the number of tokens that they are over.
+
+    Raises:
+        QualityError: a text has another number of scores than parts.
+    """
+    found = {}
+    for name, its_parts in texts.items():
+        if len(scores[name]) != len(its_parts):
+            raise QualityError(f"{name}: {len(its_parts)} parts were given, {len(scores[name])} scored")
+        found[name] = [
+            TextScore(score, len(engine.encode(part)))
+            for part, score in zip(its_parts, scores[name], strict=True)
+        ]
+    return found
+
+
+def mean_tokens(engine: Engine, answers: Sequence[str]) -> Number:
+    """Tokens of an answer, by the server's tokenizer."""
+    said = [answer for answer in answers if answer]
+    if not said:
+        return Number(None, "no answer has text")
+    return Number(sum(len(engine.encode(answer)) for answer in said) / len(answers))
+
+
+def model_name(server: Server) -> str:
+    """What the server calls its model.
+
+    Raises:
+        QualityError: it does not say.
+    """
+    try:
+        listed = msgspec.json.decode(server.get("/v1/models") or "")
+        return str(listed["data"][0]["id"])
+    except (msgspec.MsgspecError, KeyError, IndexError, TypeError) as error:
+        raise QualityError("/v1/models names no model", remedy="look at the server's log") from error

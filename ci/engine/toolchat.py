@@ -1,0 +1,129 @@
+"""Two conversations in which a model has to call the right tool, some sixty completions each.
+
+Which calls are right is shown, not judged: published boots of one configuration differed in two decisions.
+What is judged is whether a completion ran in a loop or was cut at its limit.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TURNS = 60
+MAX_TOKENS = 512
+LOOKBACK = 12
+"""Messages that stay in view, so that a conversation does not outgrow the context."""
+TOOLS = {
+    "open_valve": "Open the valve with this number.",
+    "close_valve": "Close the valve with this number.",
+    "read_gauge": "Read the gauge with this number.",
+    "start_pump": "Start the pump with this number.",
+    "call_crew": "Call the crew of the station with this number.",
+}
+NOTHING = "nothing"
+"""What the right decision is where a message asks for no tool."""
+CONVERSATIONS = ("judgment", "mission")
+
+Post = Callable[[Mapping[str, Any]], dict[str, Any]]
+Loops = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message and the call that it asks for."""
+
+    message: str
+    tool: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Talked:
+    """What one conversation came to."""
+
+    completions: int
+    right: int
+    loops: int
+    truncated: int
+    tokens: int | None
+    """Generated in all; None if the server did not say."""
+
+
+def turns_of(name: str, seed: int, count: int = TURNS) -> list[Turn]:
+    """The messages of a conversation, the same for the same seed."""
+    draw = random.Random(f"{name}-{seed}")  # noqa: S311 - a script, not a secret
+    return [turn_of(name, draw) for _ in range(count)]
+
+
+def turn_of(name: str, draw: random.Random) -> Turn:
+    """One message: a plain order in a mission; a remark as often as an order where judgment is asked for."""
+    tool, number = draw.choice(sorted(TOOLS)), draw.randrange(1, 40)
+    if name == "judgment" and draw.random() < 0.5:
+        return Turn(
+            f"Only for your information: somebody mentioned number {number} this morning.", NOTHING, number
+        )
+    return Turn(f"Please use {tool} on number {number} now.", tool, number)
+
+
+def tool_list() -> list[dict[str, Any]]:
+    """The tools as the API takes them."""
+    parameters = {
+        "type": "object",
+        "properties": {"number": {"type": "integer"}},
+        "required": ["number"],
+    }
+    return [
+        {"type": "function", "function": {"name": name, "description": text, "parameters": parameters}}
+        for name, text in TOOLS.items()
+    ]
+
+
+def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talked:
+    """Hold a conversation: every message, the model's answer, and what the tool said.
+
+    Args:
+        post: asks the chat page; raises for anything but an answer.
+        model: as the server calls it.
+        turns: of the conversation.
+        loops: tells whether a text runs in a loop.
+    """
+    history: list[dict[str, Any]] = []
+    right = looping = truncated = 0
+    tokens: int | None = 0
+    for turn in turns:
+        history.append({"role": "user", "content": turn.message})
+        asked = {
+            "model": model,
+            "messages": history[-LOOKBACK:],
+            "tools": tool_list(),
+            "temperature": 0,
+            "max_tokens": MAX_TOKENS,
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
+        said = post(asked)
+        choice = said["choices"][0]
+        message = choice["message"]
+        text = str(message.get("content") or "")
+        right += decision_of(message) == (turn.tool, turn.number if turn.tool != NOTHING else None)
+        looping += loops(text)
+        truncated += choice.get("finish_reason") == "length"
+        used = (said.get("usage") or {}).get("completion_tokens")
+        tokens = tokens + used if tokens is not None and type(used) is int else None
+        history.append({"role": "assistant", "content": text or "Done."})
+    return Talked(len(turns), right, looping, truncated, tokens)
+
+
+def decision_of(message: Mapping[str, Any]) -> tuple[str, int | None]:
+    """Which tool was called on which number; `nothing` if none was; an unreadable call is none of either."""
+    calls = message.get("tool_calls") or []
+    if not calls:
+        return NOTHING, None
+    try:
+        function = calls[0]["function"]
+        arguments = json.loads(function["arguments"])
+        return str(function["name"]), int(arguments["number"])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return "unreadable", None

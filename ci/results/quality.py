@@ -1,0 +1,40 @@
+"""What one arm said in a quality session; a file as soon as the arm's boot is done."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ci.results.throughput import Number
+
+
+class TextScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One part of a text."""
+
+    log_likelihood: float
+    tokens: int
+
+
+class Talk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One tool conversation."""
+
+    completions: int
+    right: int
+    loops: int
+    truncated: int
+
+
+class ArmScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One arm."""
+
+    key: str
+    """Hash over everything that the session's arms have in common."""
+    arm: str
+    problems: tuple[str, ...]
+    """Why nothing of this boot may be compared; empty if it may."""
+    maths: dict[str, bool]
+    """Whether each item was answered rightly."""
+    mean_tokens: Number
+    """Of an answer."""
+    texts: dict[str, list[TextScore]]
+    """By split, its parts."""
+    talks: dict[str, Talk]

@@ -1,0 +1,249 @@
+"""The command over a served model that can add: verdicts, keeping, and answers that cannot be used."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import sys
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci import cli
+from ci.commands import quality, throughput
+from ci.commands.quality import judge, parts_of, ratios, read_texts
+from ci.engine import lmeval, server, timed_boot
+from ci.engine.boot import Launch
+from ci.engine.profile import load_profile
+from ci.errors import UsageError
+from ci.gate.verdict import Verdict
+from ci.lanes.gpu import parse_state
+from ci.results.quality import ArmScores, Talk, TextScore
+from ci.results.throughput import Number
+
+ENGINE = Path(__file__).parents[1] / "engine"
+QUIET = parse_state({"uuid": "GPU-1", "memory.total": "24576", "memory.used": "300"}, None, ())
+CONDITIONS = {"gpu": "NVIDIA GeForce RTX 4090", "driver": "610"}
+
+
+class Model:
+    """What the arms answer."""
+
+    def __init__(self) -> None:
+        self.plans: dict[str, dict[str, Any]] = {"token-units": {}, "patched": {}}
+        self.booted: list[str] = []
+
+
+def stand_in(words: Sequence[str], _env: Any, _log: Path, _timeout_s: float = 0.0) -> None:
+    """lm-eval as far as its files go: it asks the server and writes samples."""
+    options = dict(itertools.pairwise(words[4:]))
+    settings = dict(pair.split("=", 1) for pair in options["--model_args"].split(","))
+    folder = Path(options["--include_path"])
+    for task in options["--tasks"].split(","):
+        made = json.loads((folder / f"{task}.yaml").read_text())
+        lines = Path(made["dataset_kwargs"]["data_files"]["test"]).read_text().splitlines()
+        docs = [json.loads(line) for line in lines][: int(options.get("--limit", "100000"))]
+        answers = [answer(settings["base_url"], made, doc, number) for number, doc in enumerate(docs)]
+        target = folder / "answers" / "m" / f"samples_{task}_2026.jsonl"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(json.dumps(one) + "\n" for one in reversed(answers)))
+
+
+def answer(url: str, task: dict[str, Any], doc: dict[str, Any], number: int) -> dict[str, Any]:
+    """One sample line."""
+    scoring = task["output_type"] == "loglikelihood_rolling"
+    prompt = doc["text"] if scoring else f"Question: {doc['question']}\nAnswer:"
+    asked = json.dumps({"prompt": prompt, "echo": scoring}).encode()
+    request = urllib.request.Request(url, asked, {"Content-Type": "application/json"})  # noqa: S310 - our own host
+    with urllib.request.urlopen(request) as got:  # noqa: S310 - our own host
+        choice = json.loads(got.read())["choices"][0]
+    if scoring:
+        total = sum(one for one in choice["logprobs"]["token_logprobs"] if one is not None)
+        return {"doc_id": number, "resps": [[str(total)]], "filtered_resps": [str(total)]}
+    wanted = doc["answer"].split("####")[-1].strip()
+    right = choice["text"].rstrip(".").split()[-1] == wanted
+    return {"doc_id": number, "resps": [[choice["text"]]], "exact_match": float(right)}
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """Stand-ins for machine, arms, engine and lm-eval; a small text and forty sums."""
+    one = Model()
+
+    def launch(profile: Any, seqs: int, root: Path, folder: Path, variables: Any, **more: Any) -> Launch:
+        one.booted.append(root.name)
+        plan = tmp_path / f"{root.name}.json"
+        plan.write_text(
+            json.dumps({"log": str(ENGINE / "logs" / "v0.27-patched.log"), **one.plans[root.name]})
+        )
+        env = {**os.environ, "PYTHONPATH": str(root), "VLLM_CACHE_ROOT": str(folder / "c"), **profile.env}
+        command = (sys.executable, str(ENGINE / "answering.py"), "{port}", str(plan))
+        return Launch(profile.name, command, env, folder, 20.0, more.get("descriptions"))
+
+    def arm(name: str) -> SimpleNamespace:
+        (tmp_path / name / "vllm").mkdir(parents=True)
+        return SimpleNamespace(
+            name=name, root=tmp_path / name, manifest=SimpleNamespace(series_hash=name, vllm="0.27.1")
+        )
+
+    arms = [arm("token-units"), arm("patched")]
+    steps = load_profile("rtx4090-steps")
+    assert steps.measure is not None
+    profile = replace(steps, measure=replace(steps.measure, chat=False))
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "en.txt").write_text("The crew met the tower.\n" * 900)
+    sums = [{"question": f"What is {n} + {3 * n}?", "answer": f"so #### {4 * n}"} for n in range(1, 41)]
+    (tmp_path / "maths.jsonl").write_text("".join(json.dumps(one) + "\n" for one in sums))
+    monkeypatch.chdir(tmp_path)
+    for name, value in {
+        "FORKPROOF_CACHE": str(tmp_path / "cache"),
+        "FORKPROOF_MODEL": "m",
+        "FORKPROOF_DRAFTER": "d",
+        lmeval.PYTHON_VARIABLE: "python-of-lm-eval",
+        quality.TEXTS_VARIABLE: str(tmp_path / "texts"),
+        quality.MATHS_VARIABLE: str(tmp_path / "maths.jsonl"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(quality, "load_profile", lambda _name: profile)
+    monkeypatch.setattr(quality, "find_arms", lambda *_: {quality.Flavour.FULL: arms})
+    monkeypatch.setattr(throughput, "detect_lane", lambda: "rtx4090")
+    monkeypatch.setattr(throughput, "read_conditions", lambda lane, **_: {"lane": lane, **CONDITIONS})
+    monkeypatch.setattr(throughput, "read_gpus", list)
+    monkeypatch.setattr(throughput, "load_average", lambda: 0.3)
+    monkeypatch.setattr(throughput, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name))
+    for module in (throughput, quality):
+        monkeypatch.setattr(module, "read_state", lambda *_: QUIET)
+    monkeypatch.setattr(timed_boot, "serve_launch", launch)
+    monkeypatch.setattr(lmeval, "run", stand_in)
+    monkeypatch.setattr(server, "POLL_S", 0.02)
+    return one
+
+
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def command(model: Model, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run it; gives exit code and output."""
+
+    def run(*words: str) -> tuple[int, str]:
+        code = cli.main(["quality", "rtx4090-steps", *words])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+def test_equal_arms(model: Model, command: Command) -> None:
+    """Arms that answer alike pass, with the smallest loss that forty items would have shown."""
+    code, out = command("--items", "40")
+    assert code == 0
+    assert (
+        "verdict: pass - rtx4090-steps: 0 items lost, 0 won of 40, p 1.000; would have seen a loss of" in out
+    )
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "perplexity-all ratio 1.0 1" in lines
+    assert "gsm8k accuracy_b 1.0 1" in lines
+    assert "tools-mission right_b 60 decisions" in lines
+    assert model.booted == ["token-units", "patched"]
+
+
+def test_worse_answers(model: Model, command: Command) -> None:
+    """An arm that gets every fourth sum wrong is regressed, by ten lost items."""
+    model.plans["patched"] = {"wrong": 4}
+    code, out = command("--items", "40")
+    assert code == 1
+    assert "verdict: regressed - rtx4090-steps: 10 items lost, 0 won of 40, p 0.001" in out
+    assert "fewer right answers" in out
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"logprob": -0.51}, "perplexity of en, perplexity of all"),
+        ({"fault": "loop"}, "loops or cuts in judgment, loops or cuts in mission"),
+        ({"fault": "cut"}, "loops or cuts in judgment"),
+    ],
+)
+def test_other_regressions(model: Model, command: Command, plan: dict[str, Any], words: str) -> None:
+    """A perplexity over the bound, texts that loop, and completions that are cut."""
+    model.plans["patched"] = plan
+    code, out = command("--items", "40")
+    assert code == 1
+    assert words in out
+
+
+def test_an_arm_that_answered_is_kept(model: Model, command: Command) -> None:
+    """Run again, nothing is asked twice; after a change of the texts the answers are another session's."""
+    assert command("--items", "40")[0] == 0
+    assert command("--items", "40")[0] == 0
+    assert len(model.booted) == 2
+    Path("texts/en.txt").write_text("Other words.\n")
+    code, out = command("--items", "40")
+    assert code == 2
+    assert "is of another profile, arm, machine or set of texts" in out
+
+
+def test_lm_eval_failed(model: Model, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without answers an arm is not compared."""
+
+    def fails(*_: Any) -> None:
+        raise lmeval.LmEvalError("lm-eval ended with status 1", remedy="look at its log")
+
+    monkeypatch.setattr(lmeval, "run", fails)
+    code, out = command()
+    assert code == 2
+    assert "verdict: invalid - rtx4090-steps: a request failed: lm-eval ended with status 1" in out
+
+
+@pytest.mark.parametrize("variable", [lmeval.PYTHON_VARIABLE, quality.TEXTS_VARIABLE])
+def test_not_set_up(command: Command, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """What lm-eval needs is asked for before anything boots."""
+    monkeypatch.delenv(variable)
+    code, out = command()
+    assert code == 2
+    assert f"{variable} is not set" in out
+
+
+def scores(**changed: Any) -> ArmScores:
+    """An arm's answers."""
+    fields: dict[str, Any] = {
+        "key": "k",
+        "arm": "a",
+        "problems": (),
+        "maths": {str(item): item % 20 != 0 for item in range(200)},
+        "mean_tokens": Number(381.0),
+        "texts": {"en": [TextScore(-2.1 * 100, 100)], "da": [TextScore(-2.2 * 50, 50)]},
+        "talks": {"mission": Talk(60, 58, 0, 0)},
+    }
+    return ArmScores(**(fields | changed))
+
+
+def test_published_quality_passes() -> None:
+    """The published difference of the captured path: two items and a hundredth of a percent say nothing."""
+    worse = scores(maths={str(item): item % 20 != 0 and item not in (1, 2) for item in range(200)})
+    verdict, words = judge(scores(), worse)
+    assert verdict is Verdict.PASS
+    assert words.startswith("2 items lost, 0 won of 200, p 0.250; would have seen a loss of")
+    near = scores(texts={"en": [TextScore(-2.1001 * 100, 100)], "da": [TextScore(-2.2 * 50, 50)]})
+    assert ratios(scores(), near)["en"] == pytest.approx(math.exp(0.0001))
+    assert judge(scores(), near)[0] is Verdict.PASS
+
+
+def test_texts(tmp_path: Path) -> None:
+    """Files are cut at line ends; an empty folder or file is refused."""
+    assert parts_of("a\n" * 3) == ["a\na\na\n"]
+    long = "word " * 700 + "\n"
+    assert [len(part) for part in parts_of(long * 5)] == [7002, 7002, 3501]
+    with pytest.raises(UsageError, match="holds no text"):
+        read_texts(str(tmp_path))
+    (tmp_path / "en.txt").write_text("\n")
+    with pytest.raises(UsageError, match="or an empty one"):
+        read_texts(str(tmp_path))

@@ -1,0 +1,80 @@
+"""What the arms of this lane answer, compared item by item, and faults in answers that must be noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ci.commands.quality import PERPLEXITY_BOUND, Quality, judge, quality_folder, ratios, records_of
+from ci.commands.throughput import Throughput
+from ci.engine.profile import load_profile
+from ci.gate.quality import repeats
+from ci.gate.verdict import Verdict
+from ci.lanes.gpu import lease, read_state
+from ci.results.quality import ArmScores, TextScore
+from ci.stack.cache import cache_root
+from ci.stack.manifest import read_manifest
+
+LANE = os.environ.get("FORKPROOF_LANE", "cpu")
+PROFILES = {"rtx3090": "rtx3090-captured", "rtx4090": "rtx4090-steps"}
+LOST = 20
+"""Items that the control loses."""
+
+
+@pytest.fixture(scope="session")
+def scores() -> tuple[ArmScores, ArmScores]:
+    """Both arms' answers, kept between runs of equal conditions."""
+    profile = load_profile(PROFILES[LANE])
+    roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
+    arms: Any = {
+        name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
+        for name, root in roots.items()
+    }
+    with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite quality"):
+        return Quality(Throughput(profile, LANE, arms, quality_folder(profile, LANE))).scores()
+
+
+def test_answers(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
+    """Both boots may be compared; what they answered is on record."""
+    for record in records_of(*scores):
+        measure(record.case, record.metric, record.value, unit=record.unit, reason=record.reason)
+    problems = [problem for one in scores for problem in one.problems]
+    assert not problems, problems[0]
+
+
+def test_lost_items_are_seen(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
+    """The reference against itself with 20 right answers made wrong is called worse."""
+    reference = scores[0]
+    right = [item for item, good in sorted(reference.maths.items()) if good][:LOST]
+    red = judge(reference, replace(reference, maths=reference.maths | dict.fromkeys(right, False)))[0]
+    green = judge(reference, replace(reference, talks={}))[0]
+    assert green is Verdict.PASS
+    measure.control("control-lost-items", red=red is Verdict.REGRESSED)
+    assert red is Verdict.REGRESSED
+
+
+def test_worse_text_is_seen(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
+    """A perplexity that is 1% higher is outside of the bound."""
+    reference = scores[0]
+    texts = {
+        name: [TextScore(one.log_likelihood - 0.01 * one.tokens, one.tokens) for one in its]
+        for name, its in reference.texts.items()
+    }
+    found = ratios(reference, replace(reference, texts=texts))
+    red = all(ratio > PERPLEXITY_BOUND for ratio in found.values()) and bool(found)
+    measure.control("control-worse-text", red=red)
+    assert red, found
+
+
+def test_loop_is_seen(measure: Any) -> None:
+    """A text that repeats a sentence is a loop, one that does not is none."""
+    sentence = "I will look at the gauge now. "
+    red = repeats(sentence * 6) and not repeats(sentence + "Then I will close the valve.")
+    measure.control("control-loop", red=red)
+    assert red
