@@ -8,7 +8,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -191,7 +191,9 @@ class Throughput:
         folder: Path | None = None,
         in_process: bool = False,
         pairs: int | None = None,
+        say: Callable[[str], None] = review.say,
     ) -> None:
+        self.say = say
         self.profile, self.lane, self.built, self.in_process = profile, lane, built, in_process
         self.measure = measure_of(profile)
         self.arms = (
@@ -358,7 +360,7 @@ class Throughput:
     def clean(self) -> None:
         """End engines that a killed run left behind."""
         for pid, mark in abandoned():
-            review.say(f"ending process {pid}, left behind by a killed run\n")
+            self.say(f"ending process {pid}, left behind by a killed run\n")
             end_marked(mark)
 
     def setup(self, folder: Path) -> Setup:
@@ -379,7 +381,7 @@ class Throughput:
             variables=variables,
             machine=Machine(read_state, other_gpus, load_average),
             in_process=self.in_process,
-            say=review.say,
+            say=self.say,
         )
 
     def warm_up(
@@ -394,7 +396,7 @@ class Throughput:
         soaks = 1 if pools and self.measure.soak_s else 0
         mean = sum(boot.seconds for boot in kept) / len(kept) if kept else self.measure.boot_s
         untimed = soaks if pools else 2
-        review.say(render_announcement(head, len(kept), untimed, mean, self.measure.not_run))
+        self.say(render_announcement(head, len(kept), untimed, mean, self.measure.not_run))
         problems: list[str] = []
         if pools is None:
             seen = [census_boot(setup, "A", 0.0), census_boot(setup, "B", self.measure.soak_s)]
@@ -405,15 +407,15 @@ class Throughput:
         elif soaks:
             problems += soak_boot(setup, self.measure.soak_s)
         for problem in problems:
-            review.say(f"invalid: {problem}\n")
+            self.say(f"invalid: {problem}\n")
         return dataclasses.replace(setup, profile=with_equal_pools(setup.profile, pools)), problems
 
     def shown_boot(self, setup: Setup, head: SessionHead, place: int, letter: str) -> BootMeasure:
         """One timed boot, and its lines of the table."""
         boot = timed_boot(setup, place, letter)
         left = 2 * head.pairs - place - 1
-        review.say(render_boots([boot]))
-        review.say(f"boot {place + 1} took {boot.seconds:.0f} s; at most {left} are left\n")
+        self.say(render_boots([boot]))
+        self.say(f"boot {place + 1} took {boot.seconds:.0f} s; at most {left} are left\n")
         return boot
 
     # --- judging ------------------------------------------------------------------
@@ -429,15 +431,15 @@ class Throughput:
 
     def conclude(self, outcome: Outcome) -> ExitCode:
         """Show table, effect and verdict."""
-        review.say("\n" + render_boots(outcome.boots))
+        self.say("\n" + render_boots(outcome.boots))
         problems = [*outcome.refused, *session_problems(outcome.head, outcome.boots, self.deviation)]
         if problems:
             for problem in problems:
-                review.say(f"invalid: {problem}\n")
+                self.say(f"invalid: {problem}\n")
             return self.last(Verdict.INVALID, problems[0])
         if outcome.boots:
             judged = judge_points(outcome.head, outcome.boots, self.design, self.noise)
-            review.say(render_judged(outcome.head, judged, self.design))
+            self.say(render_judged(outcome.head, judged, self.design))
         results = self.results(outcome)
         verdict, _ = overall((result.verdict for result in results), control_failed=False)
         if outcome.stopped is None:
@@ -458,7 +460,7 @@ class Throughput:
     def last(self, verdict: Verdict, detail: str) -> ExitCode:
         """Print the last line, return its code."""
         code = verdict.exit_code
-        review.say(last_line(verdict, f"{self.profile.name} on {self.lane}: {detail}", code) + "\n")
+        self.say(last_line(verdict, f"{self.profile.name} on {self.lane}: {detail}", code) + "\n")
         return code
 
 

@@ -179,6 +179,8 @@ def enough(
     problems = session_problems(head, boots, noise_of_boot)
     if problems:
         return f"invalid: {problems[0]}"
+    if head.arms[0] == head.arms[1]:
+        return None  # an arm against itself is run for its noise: ending early would make that look small
     if len(boots) // 2 not in design.sizes:
         return None  # between two looks nobody looks
     judged = judge_points(head, boots, design, noise_of)

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from ci.errors import GateError
-from ci.results.files import read_limited
+from ci.results.files import read_limited, write_atomic
 from ci.results.jsonl import write_results
 from ci.results.reached import Reached
 from ci.results.records import AbSession, Record, RunHead, Scalar
@@ -153,10 +153,28 @@ class Collector:
             write_records(self.run_dir, list(self.records.values()))
 
 
+def read_head(run_dir: Path) -> RunHead:
+    """Return the head that the records of a run folder will carry."""
+    return msgspec.json.decode(read_limited(run_dir / HEAD_FILE, HEAD_LIMIT_BYTES), type=RunHead)
+
+
+def add_conditions(conditions: dict[str, Scalar]) -> None:
+    """Add what only the suite knows of its conditions to the head of this run, if there is a run.
+
+    It holds for every record of the run, those written before included.
+    """
+    named = os.environ.get(RUN_DIR_VARIABLE)
+    if named:
+        head = read_head(Path(named))
+        changed = msgspec.structs.replace(head, conditions=head.conditions | conditions)
+        write_atomic(
+            Path(named) / HEAD_FILE, msgspec.json.format(msgspec.json.encode(changed), indent=2) + b"\n"
+        )
+
+
 def write_records(run_dir: Path, records: list[Record]) -> None:
     """Write ``records.jsonl`` below the head that the run folder holds."""
-    head = msgspec.json.decode(read_limited(run_dir / HEAD_FILE, HEAD_LIMIT_BYTES), type=RunHead)
-    write_results(run_dir / RECORDS_FILE, head, records)
+    write_results(run_dir / RECORDS_FILE, read_head(run_dir), records)
 
 
 _SEEN = pytest.StashKey[dict[tuple[str, str], str]]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from ci.commands.throughput import Outcome, Throughput
+from ci.commands.throughput import Outcome, Throughput, chosen
 from ci.engine.profile import load_profile
 from ci.gate.ab import ERROR, decide_session, pair_ratios
 from ci.gate.throughput import HIGHER_IS_BETTER, session_of, session_problems
 from ci.gate.throughput_controls import injected, poisoned
 from ci.gate.verdict import Verdict
 from ci.lanes.gpu import lease, read_state
+from ci.results.recorder import add_conditions
 from ci.results.records import AbSession
 from ci.stack.cache import cache_root
 from ci.stack.manifest import read_manifest
@@ -55,14 +57,27 @@ def arms() -> Any:
     }
 
 
+def say(text: str) -> None:
+    """To standard error: of a worker of pytest-xdist nothing else is seen while it runs."""
+    print(text, end="", file=sys.stderr, flush=True)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_session(
-    measure: Any, request: pytest.FixtureRequest, outcomes: dict[str, tuple[Throughput, Outcome]], name: str
+    measure: Any,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    outcomes: dict[str, tuple[Throughput, Outcome]],
+    name: str,
 ) -> None:
     """The boots of both arms may be compared; how they compare is the policy's to say."""
-    one = Throughput(load_profile(name), LANE, arms(), in_process=IN_PROCESS)
     option = request.config.getoption
-    outcome = one.run(resume=option("--resume"), fresh=option("--fresh"), blocks=option("--blocks"))
+    profile = chosen(load_profile(name), ("@subject", "@subject") if option("--aa") else None, None)
+    one = Throughput(profile, LANE, arms(), in_process=IN_PROCESS, say=say)
+    add_conditions({"engine": one.conditions["engine"]})
+    with capsys.disabled():
+        outcome = one.run(resume=option("--resume"), fresh=option("--fresh"), blocks=option("--blocks"))
+        one.conclude(outcome)
     outcomes[name] = one, outcome
     for record in one.records(outcome):
         measure(
@@ -73,7 +88,6 @@ def test_session(
             reason=record.reason,
             sessions=record.sessions,
         )
-    one.conclude(outcome)
     problems = [*outcome.refused, *session_problems(outcome.head, outcome.boots, one.deviation)]
     assert not problems, problems[0]
 

@@ -132,6 +132,15 @@ def test_nobody_looks_between_looks() -> None:
     assert enough(head(pairs=16), boots(4, 1.2), Design(0.005, 16), noise) == f"red is certain: {POINT}"
 
 
+def test_noise_is_measured_to_the_end() -> None:
+    """An arm against itself decides nothing early."""
+    same = ("patched", "patched")
+    its = [replace(one, arm="patched") for one in boots(2)]
+    assert enough(head(arms=same), its, DESIGN, noise) is None
+    bad = changed(its, 1, replace(its[1], problems=("cut",)))
+    assert (enough(head(arms=same), bad, DESIGN, noise) or "").startswith("invalid")
+
+
 def test_judged_metric() -> None:
     """Steps are judged by their time, tokens by their rate: only the latter sees fewer tokens per step."""
     fewer = [

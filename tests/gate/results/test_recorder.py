@@ -192,3 +192,35 @@ def test_a_check_that_never_reached_the_arm_is_red(suite: Suite, tmp_path: Path)
     assert done.returncode == 1
     assert "2 passed, 1 error" in done.stdout
     assert "kernels.rows was never called" in done.stdout
+
+
+def test_a_suite_adds_a_condition(suite: Suite, tmp_path: Path) -> None:
+    """What only the suite knows of its conditions stands in the head of its records, beside the others."""
+    done = suite(
+        """
+from ci.results.recorder import add_conditions
+
+def test_served(measure):
+    measure("grid", "violations", 0, unit="vectors")
+    add_conditions({"engine": "in-process"})
+"""
+    )
+    assert done.returncode == 0, done.stdout
+    head = read_results(tmp_path / "run" / "records.jsonl").head
+    assert head.conditions == {"lane": "cpu", "engine": "in-process"}
+
+
+def test_sessions_travel_with_their_record(suite: Suite, tmp_path: Path) -> None:
+    """The boots of a paired metric stand in its record."""
+    suite(
+        """
+from ci.results.records import AbSession
+
+def test_pairs(measure):
+    session = AbSession("r", ("a", "b"), "ABBA", (4.0, 4.1, 3.9, 4.0))
+    measure("p", "step_ms", 4.0, unit="ms", sessions=(session,))
+"""
+    )
+    (record,) = read_results(tmp_path / "run" / "records.jsonl").records
+    assert record.sessions[0].order == "ABBA"
+    assert record.sessions[0].values == (4.0, 4.1, 3.9, 4.0)
