@@ -69,9 +69,7 @@ def t_quantile(tail: float, df: float) -> float:
 
 
 def f_tail(ratio: float, df_above: float, df_below: float) -> float:
-    """Return P(F > ratio) for the ratio of two variances with these degrees of freedom."""
-    if ratio <= 0:
-        return 1.0
+    """Return P(F > ratio) for the ratio, 0 or more, of two variances with these degrees of freedom."""
     return incomplete_beta(df_below / 2, df_above / 2, df_below / (df_below + df_above * ratio))
 
 

@@ -32,7 +32,7 @@ def test_t_quantile(tail: float, df: int, t: float) -> None:
 @pytest.mark.parametrize(("tail", "df"), [(0.0, 3), (1.0, 3), (-0.1, 3), (0.05, 0), (0.05, -1)])
 def test_impossible_quantiles_are_refused(tail: float, df: float) -> None:
     """There is no quantile without a tail or without a degree of freedom."""
-    with pytest.raises(ValueError, match="no t quantile"):
+    with pytest.raises(ValueError, match=f"no t quantile for tail {tail} and {df} degrees"):
         t_quantile(tail, df)
 
 
@@ -45,7 +45,14 @@ def test_the_median_is_zero() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "above", "below", "tail"),
-    [(161.45, 1, 1, 0.05), (4.1028, 2, 10, 0.05), (2.9782, 10, 10, 0.05), (4.8491, 10, 10, 0.01)],
+    [
+        (1.0, 10, 10, 0.5),
+        (1 / 4.1028, 10, 2, 0.95),
+        (161.45, 1, 1, 0.05),
+        (4.1028, 2, 10, 0.05),
+        (2.9782, 10, 10, 0.05),
+        (4.8491, 10, 10, 0.01),
+    ],
 )
 def test_f_tail(ratio: float, above: int, below: int, tail: float) -> None:
     """Tails of the variance ratio agree with the printed table."""

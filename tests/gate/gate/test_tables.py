@@ -52,6 +52,13 @@ def test_a_number_in_quotes_is_no_number() -> None:
         policy(text)
 
 
+def test_a_field_of_a_wrong_type_is_named_with_the_line_of_its_table() -> None:
+    """A reader of a long file is sent to the second rule, not to its begin."""
+    rule = '[[rule]]\nmatch = "*/*/*"\nkind = "exact"\norigin = "o"\n'
+    with pytest.raises(PolicyError, match=r"policy\.toml:6: .*about"):
+        policy("schema = 1\n" + rule + rule.replace("exact", "about"))
+
+
 @pytest.mark.parametrize(("line", "shown"), [(None, "a.toml"), (3, "a.toml:3"), (0, "a.toml:0")])
 def test_place(line: int | None, shown: str) -> None:
     """The line stands behind the path where it is known."""

@@ -40,6 +40,12 @@ def test_red_tests(name: str) -> None:
     assert row.why.startswith(why)
 
 
+def test_a_long_failure_is_cut() -> None:
+    """A page of assertion is for the log; a row has room for a paragraph."""
+    (row,) = rows_of_tests("cpu", "property", _report(f'<failure message="{"x" * 5000}"/>'))
+    assert (row.why, row.control) == ("x" * 400, False)
+
+
 @pytest.mark.parametrize("body", ["", "<skipped/>", '<skipped type="pytest.xfail"/>'])
 def test_tests_that_are_not_red(body: str) -> None:
     """Passed, skipped and expected failures give no row."""
