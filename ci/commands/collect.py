@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ci.commands import review
@@ -125,8 +125,7 @@ def _report(github: GitHub, commit: str) -> ExitCode:
         matrix, baselines = held_against(github, commit, Path(folder)) if own else defaults()
         plan = planned(github, pull, runs.get("gpu"), matrix)
         came, refused = collect_cells(github, plan, runs, Path(folder), into)
-        lanes = sorted({cell.lane for cell in plan.cells if cell.id in came})
-        codes, body = compare(into, lanes, baselines)
+        codes, body = compare(into, plan, came, baselines)
     states = lane_states(plan, runs, came, codes)
     standing, line = overall(states)
     page = compose(body, states, refused)
@@ -197,12 +196,15 @@ def collect_cells(
     return came, refused
 
 
-def compare(into: Path, lanes: Sequence[str], baselines: Path) -> tuple[dict[str, ExitCode], str]:
-    """The verdict of each lane, and the comment over all of them."""
+def compare(
+    into: Path, plan: JobPlan, came: Collection[str], baselines: Path
+) -> tuple[dict[str, ExitCode], str]:
+    """The verdict of each lane that brought something, over all that is due there; and the comment."""
+    lanes = sorted({cell.lane for cell in plan.cells if cell.id in came})
     if not lanes:
         return {}, f"{MARKER}\n### \u26a0\ufe0f no results\n\nNo planned lane has results for this commit.\n"
-    codes = {lane: diff(into, baselines, [lane]).outcome[1] for lane in lanes}
-    verdict = diff(into, baselines, list(lanes))
+    codes = {lane: diff(into, baselines, [lane], plan.not_due).outcome[1] for lane in lanes}
+    verdict = diff(into, baselines, lanes, plan.not_due)
     review.show(verdict)
     return codes, render_markdown(verdict, max_bytes=MAX_BODY_BYTES)
 

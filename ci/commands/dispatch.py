@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from ci.commands import review
@@ -16,7 +15,7 @@ from ci.errors import ExitCode, UsageError
 from ci.lanes.dispatch import Clock, follow, require_runners, start
 from ci.lanes.event import Event, EventKind
 from ci.lanes.github import GitHub, this_repository
-from ci.lanes.matrix import MATRIX_FILE, Cell, Where, parse_matrix, plan_jobs
+from ci.lanes.matrix import MATRIX_FILE, JobPlan, Where, parse_matrix, plan_jobs
 from ci.results.parcel import unpack
 
 EPILOG = """\
@@ -50,27 +49,28 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Start, wait, fetch, compare."""
     github, clock = this_repository(), Clock()
     lanes, suites = split_words(args.lane), split_words(args.suite)
-    cells = chosen(lanes, suites)
+    plan = chosen(lanes, suites)
+    cells = plan.of(Where.SELF_HOSTED)
     note = require_runners(cells, github.online_runners())
     if note:
         print(f"note: {note}")
     started = start(github, args.ref or current_branch(), lanes, suites, clock)
     print(f"https://github.com/{github.repository}/actions/runs/{started.id}", flush=True)
     ended = follow(github, started, clock, lambda text: print(text, flush=True))
-    return bring_back(github, ended.id, sorted({cell.lane for cell in cells}), suites)
+    return bring_back(github, ended.id, plan)
 
 
-def chosen(lanes: list[str], suites: list[str]) -> tuple[Cell, ...]:
-    """The self-hosted jobs that the choice means.
+def chosen(lanes: list[str], suites: list[str]) -> JobPlan:
+    """The jobs that the choice means.
 
     Raises:
         UsageError: the matrix has no such lane or suite, or the lane is a hosted one.
     """
     matrix = parse_matrix(MATRIX_FILE.read_text(encoding="utf-8"))
-    cells = plan_jobs(matrix, Event(EventKind.MANUAL), lanes, suites).of(Where.SELF_HOSTED)
-    if not cells:
+    plan = plan_jobs(matrix, Event(EventKind.MANUAL), lanes, suites)
+    if not plan.of(Where.SELF_HOSTED):
         raise UsageError(f"{', '.join(lanes)} needs no other machine", remedy="nox -s gate")
-    return cells
+    return plan
 
 
 def current_branch() -> str:
@@ -85,12 +85,13 @@ def current_branch() -> str:
     return done.stdout.strip()
 
 
-def bring_back(github: GitHub, number: int, lanes: list[str], suites: Sequence[str] = ()) -> ExitCode:
+def bring_back(github: GitHub, number: int, plan: JobPlan) -> ExitCode:
     """Fetch the results and compare them; a run without any is no verdict, however it ended."""
+    lanes = sorted({cell.lane for cell in plan.of(Where.SELF_HOSTED)})
     into = review.default_runs().parent / "dispatch" / str(number)
     with tempfile.TemporaryDirectory() as folder:
         for archive in fetch_run(github, number, Path(folder)):
             unpack(archive, into, lanes)
-    verdict = diff(into, review.default_baselines(), lanes, suites)
+    verdict = diff(into, review.default_baselines(), lanes, plan.not_due)
     review.show(verdict)
     return verdict.outcome[1]

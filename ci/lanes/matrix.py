@@ -41,6 +41,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arm: str = "patched"
     minutes: int | None = None
     """Another limit than the lane's."""
+    events: tuple[EventKind, ...] | None = None
+    """Fewer events than the lane's, for what takes hours."""
 
 
 class Lane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,6 +133,8 @@ class JobPlan:
 
     cells: tuple[Cell, ...]
     left_out: tuple[LeftOut, ...]
+    not_due: frozenset[tuple[str, str]] = frozenset()
+    """Lane and suite of each run that the matrix has for other events, or that was not chosen."""
 
     def of(self, where: Where) -> tuple[Cell, ...]:
         """The cells of one workflow."""
@@ -167,6 +171,8 @@ def _problems(matrix: Matrix) -> list[str]:
             problems.append(f"lane {lane.name}: a lane has jobs, and a job has suites")
         if not lane.runs_on or not lane.events:
             problems.append(f"lane {lane.name}: neither runs_on nor events may be empty")
+        if not all(set(job.events or ()) <= set(lane.events) for job in lane.job):
+            problems.append(f"lane {lane.name}: a job has no events that its lane has not")
         if lane.self_hosted != (lane.gpu is not None):
             problems.append(f"lane {lane.name}: a lane with a GPU is {SELF_HOSTED}, and no other is")
         if min([lane.minutes, *(job.minutes or 1 for job in lane.job)]) < 1:
@@ -193,9 +199,11 @@ def plan_jobs(matrix: Matrix, event: Event, lanes: Sequence[str] = (), suites: S
     left_out: list[LeftOut] = []
     for lane in matrix.lane:
         reason = _left_out(lane, matrix, event, lanes)
-        jobs = [] if reason else _cells(lane, environment_of(matrix, event), suites)
+        listed = [job for job in lane.job if job.events is None or event.kind in job.events]
+        jobs = [] if reason else _cells(lane, listed, environment_of(matrix, event), suites)
         if reason is None and not jobs:
-            reason = LeftOut(lane.name, Why.NOT_CHOSEN, f"has none of: {', '.join(suites)}")
+            words = f"has none of: {', '.join(suites)}" if suites else "has no job for this event"
+            reason = LeftOut(lane.name, Why.NOT_CHOSEN, words)
         cells += jobs
         left_out += [reason] if reason else []
     if len(cells) > MAX_CELLS:
@@ -205,7 +213,9 @@ def plan_jobs(matrix: Matrix, event: Event, lanes: Sequence[str] = (), suites: S
         raise EmptyMatrixError(
             f"no lane has a job for this event: {why}", remedy="python -m ci matrix --help"
         )
-    return JobPlan(tuple(cells), tuple(left_out))
+    due = {(cell.lane, suite) for cell in cells for suite in cell.suites.split()}
+    every = {(lane.name, suite) for lane in matrix.lane for job in lane.job for suite in job.suites}
+    return JobPlan(tuple(cells), tuple(left_out), frozenset(every - due))
 
 
 def _left_out(lane: Lane, matrix: Matrix, event: Event, chosen: Sequence[str]) -> LeftOut | None:
@@ -242,9 +252,9 @@ def environment_of(matrix: Matrix, event: Event) -> str:
     return matrix.main_environment if on_main else matrix.environment
 
 
-def _cells(lane: Lane, self_hosted: str, wanted: Sequence[str]) -> list[Cell]:
+def _cells(lane: Lane, jobs: Sequence[Job], self_hosted: str, wanted: Sequence[str]) -> list[Cell]:
     cells = []
-    for job in lane.job:
+    for job in jobs:
         suites = [suite for suite in job.suites if not wanted or suite in wanted]
         if suites:
             environment = self_hosted if lane.self_hosted else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci.errors import ExitCode
 from ci.lanes.event import Event, EventKind
@@ -116,7 +116,8 @@ def plan_of_push(plan: JobPlan, run: Run | None, jobs: Collection[str]) -> JobPl
         return plan
     out = [cell for cell in plan.cells if cell.environment and cell.lane not in jobs]
     untouched = (LeftOut(cell.lane, Why.UNTOUCHED, "was left out by the run on this push") for cell in out)
-    return JobPlan(tuple(cell for cell in plan.cells if cell not in out), (*plan.left_out, *untouched))
+    left = tuple(cell for cell in plan.cells if cell not in out)
+    return replace(plan, cells=left, left_out=(*plan.left_out, *untouched))
 
 
 def lane_states(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli import main
+from ci.commands.diff import diff
 from tests.gate.samples import PLAN_TEXT, Sample
 
 RUN = Path("out/runs/cpu/property")
@@ -235,3 +236,19 @@ def test_annotations_stand_before_the_last_line(capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("::error title=regressed%3A cpu/property grid violations::")
     assert lines[-1].startswith("verdict: regressed")
+
+
+def test_what_is_not_due_is_not_missed_and_what_came_is_seen(tmp_path: Path) -> None:
+    """A job that another event has does not turn this one red; a run that nobody asked for is compared."""
+    root = Sample(plan_text=PLAN_TEXT + PLAN_TEXT.partition("\n")[2].replace("property", "other")).write(
+        tmp_path
+    )
+    runs, baselines = root / "out" / "runs", root / "baselines"
+
+    def suites(*not_due: tuple[str, str]) -> list[str]:
+        return [one.suite for one in diff(runs, baselines, ["cpu"], not_due).suites]
+
+    assert suites() == ["property", "other"]
+    assert suites(("cpu", "other")) == ["property"]
+    assert suites(("cpu", "property")) == ["property", "other"]
+    assert suites(("gpu", "other")) == ["property", "other"]

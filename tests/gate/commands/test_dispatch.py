@@ -31,7 +31,7 @@ def test_a_run_without_results_is_no_verdict(monkeypatch: pytest.MonkeyPatch, tm
     """However it ended: what was asked for is missing."""
     monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path))
     monkeypatch.setattr(dispatch, "fetch_run", lambda *_: [])
-    assert dispatch.bring_back(GitHub("us/it"), 7, ["rtx3090"]) == 2
+    assert dispatch.bring_back(GitHub("us/it"), 7, dispatch.chosen(["rtx3090"], [])) == 2
 
 
 def test_only_what_was_asked_for_is_missing(
@@ -40,7 +40,7 @@ def test_only_what_was_asked_for_is_missing(
     """Whoever asks for one suite gets a verdict on that one."""
     monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path))
     monkeypatch.setattr(dispatch, "fetch_run", lambda *_: [])
-    dispatch.bring_back(GitHub("us/it"), 7, ["rtx3090"], ["oracle"])
+    dispatch.bring_back(GitHub("us/it"), 7, dispatch.chosen(["rtx3090"], ["oracle"]))
     out = capsys.readouterr().out
     assert "oracle" in out
     assert "membudget" not in out

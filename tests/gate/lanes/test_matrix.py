@@ -116,6 +116,27 @@ def test_a_choice_without_any_job_is_an_error() -> None:
         plan_jobs(OURS, Event(EventKind.MANUAL), ["cpu"], ["kernelbench"])
 
 
+def test_a_job_may_have_fewer_events_than_its_lane() -> None:
+    """What takes hours is due at night and by hand; a change waits for the rest alone."""
+
+    every = {
+        suite for lane in OURS.lane if lane.name == "rtx3090" for job in lane.job for suite in job.suites
+    }
+
+    def suites(kind: EventKind, *wanted: str) -> set[str]:
+        plan = plan_jobs(OURS, Event(kind), ["rtx3090"], wanted)
+        found = {suite for cell in plan.cells for suite in cell.suites.split()}
+        assert {suite for lane, suite in plan.not_due if lane == "rtx3090"} == every - found
+        return found
+
+    assert "quality" not in suites(EventKind.PUSH)
+    assert "throughput" in suites(EventKind.PUSH)
+    assert "quality" in suites(EventKind.SCHEDULE)
+    assert suites(EventKind.MANUAL, "quality") == {"quality"}
+    with pytest.raises(EmptyMatrixError, match="has none of: quality"):
+        suites(EventKind.PUSH, "quality")
+
+
 def test_github_refuses_more_than_256_jobs() -> None:
     """So do we, before it."""
     cpu = OURS.lane[0]
@@ -163,6 +184,12 @@ def test_names_of_artifacts_are_unique_and_plain() -> None:
         ('name = "cpu"', 'name = "c p"', "a name has"),
         ('suites = ["oracle", "membudget", "census", "kernelbench"]', "suites = []", "a job has suites"),
         ("minutes = 90", "minutes = 0", "minutes are positive"),
+        ('events = ["schedule", "manual"]\n', 'events = ["fortnight"]\n', "Invalid enum value"),
+        (
+            'touches = []\n\n[[lane.job]]\nsuites = ["oracle"',
+            'touches = []\n\n[[lane.job]]\nevents = ["push"]\nsuites = ["oracle"',
+            "events that its lane has not",
+        ),
         ('runs_on = ["ubuntu-24.04"]', "runs_on = []", "may be empty"),
         ('"self-hosted", "linux", "x64", "rtx3090"', '"linux", "rtx3090"', "a lane with a GPU"),
         ('"manual"]', '"manual", "pull_request_target"]', "Invalid enum value"),
