@@ -39,6 +39,15 @@ def test_each_rule_accuses_a_clear_loss_and_no_gain(rule: UsualRule) -> None:
     assert not accuses(rule, slow, fast, 0.005)
 
 
+def test_ranks_of_few_boots_accuse_nobody() -> None:
+    """Two against two cannot reach 5%, and the 1 in 20 of three against three is not below it."""
+    pair = ([100.0, 100.1], [50.0, 50.1])
+    assert accuses(UsualRule.WELCH, *pair, 0.005)
+    assert not accuses(UsualRule.MANN_WHITNEY, *pair, 0.005)
+    assert not accuses(UsualRule.MANN_WHITNEY, [4.0, 5.0, 6.0], [1.0, 2.0, 3.0], 0.005)
+    assert accuses(UsualRule.MANN_WHITNEY, [4.0, 5.0, 6.0, 7.0], [1.0, 2.0, 3.0], 0.005)
+
+
 def test_the_threshold_is_the_margin() -> None:
     """The mean may lose the margin, and no more."""
     assert not accuses(UsualRule.THRESHOLD, [128.0], [127.5], 0.00390625)

@@ -100,6 +100,8 @@ def test_bounds_allow_printed_rounding() -> None:
     """A published bound is as wide as its last digit."""
     assert _judge('kind = "at-most"', 10.5, 10.55, "10.5") is P
     assert _judge('kind = "at-most"', 10.5, 10.56, "10.5") is R
+    assert _judge('kind = "at-least"', 10.5, 10.45, "10.5") is P
+    assert _judge('kind = "at-least"', 10.5, 10.44, "10.5") is R
 
 
 @pytest.mark.parametrize(
@@ -166,6 +168,7 @@ def test_changed_type_is_named() -> None:
         ('kind = "relative"\nmargin = 0.1\ndirection = "neither"', -10, None, Band(-11.0, -9.0)),
         ('kind = "relative"\nmargin = 0.1\ndirection = "lower-is-better"', 10, None, Band(None, 11.0)),
         ('kind = "relative"\nmargin = 0.1\ndirection = "higher-is-better"', 10, None, Band(9.0, None)),
+        ('kind = "relative"\nmargin = 0.1\ndirection = "neither"', 10.0, "10.0", Band(8.95, 11.05)),
         ('kind = "at-least"\nlimit = 7', 10.0, "10", Band(7.0, None)),
         ('kind = "info"', 10, None, None),
         ('kind = "ab"\nmargin = 0.1\npairs = 4\ndirection = "lower-is-better"', 10, None, None),
