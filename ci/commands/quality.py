@@ -11,7 +11,8 @@ import msgspec
 
 from ci.commands import review
 from ci.commands.run import DEFAULT_ARM, find_arms
-from ci.commands.throughput import Throughput, chosen, machine_lane
+from ci.commands.throughput import chosen, machine_lane
+from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
 from ci.engine.measure import Engine, ServedEngine
 from ci.engine.profile import Profile, filled, load_profile
@@ -20,12 +21,12 @@ from ci.engine.session import session_key
 from ci.engine.timed_boot import Setup, Watched, boot_arm, boot_problems
 from ci.engine.toolchat import CONVERSATIONS, talk, turns_of
 from ci.errors import ExitCode, GateError, UsageError
-from ci.gate.quality import Paired, Scored, pair, perplexity, repeats
+from ci.gate.quality import repeats
+from ci.gate.quality_records import judge, records_of
 from ci.gate.verdict import Verdict, last_line
 from ci.lanes.gpu import lease, read_state
 from ci.results.files import read_limited, write_atomic
 from ci.results.quality import ArmScores, Talk, TextScore
-from ci.results.records import Record
 from ci.results.throughput import Number
 from ci.stack.cache import cache_root
 from ci.stack.record import Flavour
@@ -45,7 +46,6 @@ PART_CHARS = 8000
 TEXT_LIMIT_BYTES = 16 << 20
 SCORE_LIMIT_BYTES = 64 << 20
 CHAT_TIMEOUT_S = 600.0
-ALL = "all"
 
 
 class QualityError(GateError):
@@ -207,77 +207,6 @@ class Quality:
         code = verdict.exit_code
         review.say(last_line(verdict, f"{self.session.profile.name}: {detail}", code) + "\n")
         return code
-
-
-PERPLEXITY_BOUND = 1.005
-"""Also the policy's: the published splits agree within 0.08%."""
-P_BOUND = 0.05
-
-
-def judge(first: ArmScores, second: ArmScores) -> tuple[Verdict, str]:
-    """The verdict on arm B, and in which numbers it rests."""
-    paired = pair(first.maths, second.maths)
-    detectable = paired.detectable
-    seen = "no loss at all" if detectable is None else f"a loss of {detectable:.1%} in 80% of cases"
-    lost = f"{paired.only_a} items lost, {paired.only_b} won of {paired.items}, p {paired.p_loss:.3f}"
-    words = f"{lost}; would have seen {seen}"
-    worse = [name for name, ratio in ratios(first, second).items() if ratio > PERPLEXITY_BOUND]
-    loops = [name for name, one in second.talks.items() if one.loops or one.truncated]
-    if paired.p_loss < P_BOUND or worse or loops:
-        what = [*(f"perplexity of {name}" for name in worse), *(f"loops or cuts in {name}" for name in loops)]
-        return Verdict.REGRESSED, f"{words}; {', '.join(what) or 'fewer right answers'}"
-    return Verdict.PASS, words
-
-
-def records_of(first: ArmScores, second: ArmScores) -> list[Record]:
-    """The records of a quality session; none has a value where an arm cannot be compared."""
-    problems = [problem for one in (first, second) for problem in one.problems]
-    if problems:
-        return [Record("gsm8k", "p_loss", None, "1", reason=f"the session is invalid: {problems[0]}")]
-    paired = pair(first.maths, second.maths)
-    found = maths_records(paired, first.mean_tokens, second.mean_tokens)
-    for name, ratio in ratios(first, second).items():
-        found.append(Record(f"perplexity-{name}", "ratio", ratio, "1"))
-        found.append(Record(f"perplexity-{name}", "perplexity", perplexity(parts(second, name)), "1"))
-    for name, one in second.talks.items():
-        case = f"tools-{name}"
-        found += [
-            Record(case, "completions", one.completions, "completions"),
-            Record(case, "right_a", first.talks[name].right, "decisions"),
-            Record(case, "right_b", one.right, "decisions"),
-            Record(case, "loops", one.loops, "completions"),
-            Record(case, "truncated", one.truncated, "completions"),
-        ]
-    return found
-
-
-def maths_records(paired: Paired, first: Number, second: Number) -> list[Record]:
-    """The word problems."""
-    reason = None if paired.detectable is not None else "so few items show no loss of any size"
-    return [
-        Record("gsm8k", "items", paired.items, "items"),
-        Record("gsm8k", "accuracy_a", paired.accuracy_a, "1"),
-        Record("gsm8k", "accuracy_b", paired.accuracy_b, "1"),
-        Record("gsm8k", "only_a", paired.only_a, "items"),
-        Record("gsm8k", "only_b", paired.only_b, "items"),
-        Record("gsm8k", "p_loss", paired.p_loss, "1"),
-        Record("gsm8k", "p_two_sided", paired.p_two_sided, "1"),
-        Record("gsm8k", "detectable_loss", paired.detectable, "1", reason=reason),
-        Record("gsm8k", "mean_tokens_a", first.value, "tokens", reason=first.reason),
-        Record("gsm8k", "mean_tokens_b", second.value, "tokens", reason=second.reason),
-    ]
-
-
-def ratios(first: ArmScores, second: ArmScores) -> dict[str, float]:
-    """Perplexity of B over that of A, by split and over all."""
-    names = [*second.texts, ALL] if second.texts else []
-    return {name: perplexity(parts(second, name)) / perplexity(parts(first, name)) for name in names}
-
-
-def parts(scores: ArmScores, name: str) -> list[Scored]:
-    """The scored parts of a split, or of all."""
-    chosen_texts = scores.texts.values() if name == ALL else [scores.texts[name]]
-    return [Scored(one.log_likelihood, one.tokens) for text in chosen_texts for one in text]
 
 
 def read_scores(path: Path, key: str) -> ArmScores | None:

@@ -90,7 +90,13 @@ def unequal(boots: Sequence[BootMeasure], what: str, read: Callable[[BootMeasure
 
 
 def disagreements(boots: Sequence[BootMeasure], head: SessionHead, noise_of_boot: float) -> list[str]:
-    """One arm that does not agree with itself: noise, or an artifact that is slow where it is loaded."""
+    """Boots of one arm from one cache that do not agree: noise, or an artifact that is slow where loaded.
+
+    Boots that each compiled their own code share nothing that could be at fault: their spread is noise, which
+    the interval of the session has in it.
+    """
+    if not any(boot.modules_loaded for boot in boots):
+        return []
     allowed = max(LEAST_AGREEMENT, DEVIATIONS * noise_of_boot)
     found = []
     for point in head.points:

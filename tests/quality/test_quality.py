@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci.commands.quality import PERPLEXITY_BOUND, Quality, judge, quality_folder, ratios, records_of
-from ci.commands.throughput import Throughput
+from ci.commands.quality import Quality, quality_folder
+from ci.commands.throughput_session import Throughput
 from ci.engine.profile import load_profile
 from ci.gate.quality import repeats
+from ci.gate.quality_records import PERPLEXITY_BOUND, judge, ratios, records_of
 from ci.gate.verdict import Verdict
 from ci.lanes.gpu import lease, read_state
 from ci.results.quality import ArmScores, TextScore

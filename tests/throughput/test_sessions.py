@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ci.commands.throughput import Outcome, SessionOpenError, Throughput, chosen
+from ci.commands.throughput import chosen
+from ci.commands.throughput_session import Outcome, SessionOpenError, Throughput
 from ci.engine.profile import load_profile
 from ci.gate.ab import ERROR, decide_session, pair_ratios
 from ci.gate.throughput import HIGHER_IS_BETTER, session_of, session_problems

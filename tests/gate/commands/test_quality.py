@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import sys
 import urllib.request
@@ -17,16 +16,13 @@ import pytest
 from msgspec.structs import replace
 
 from ci import cli
-from ci.commands import quality, throughput
-from ci.commands.quality import judge, parts_of, ratios, read_texts
+from ci.commands import quality, throughput, throughput_session
+from ci.commands.quality import parts_of, read_texts
 from ci.engine import lmeval, server, timed_boot
 from ci.engine.boot import Launch
 from ci.engine.profile import load_profile
 from ci.errors import UsageError
-from ci.gate.verdict import Verdict
 from ci.lanes.gpu import parse_state
-from ci.results.quality import ArmScores, Talk, TextScore
-from ci.results.throughput import Number
 
 ENGINE = Path(__file__).parents[1] / "engine"
 QUIET = parse_state({"uuid": "GPU-1", "memory.total": "24576", "memory.used": "300"}, None, ())
@@ -114,11 +110,13 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.setattr(quality, "load_profile", lambda _name: profile)
     monkeypatch.setattr(quality, "find_arms", lambda *_: {quality.Flavour.FULL: arms})
     monkeypatch.setattr(throughput, "detect_lane", lambda: "rtx4090")
-    monkeypatch.setattr(throughput, "read_conditions", lambda lane, **_: {"lane": lane, **CONDITIONS})
-    monkeypatch.setattr(throughput, "read_gpus", list)
-    monkeypatch.setattr(throughput, "load_average", lambda: 0.3)
-    monkeypatch.setattr(throughput, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name))
-    for module in (throughput, quality):
+    monkeypatch.setattr(throughput_session, "read_conditions", lambda lane, **_: {"lane": lane, **CONDITIONS})
+    monkeypatch.setattr(throughput_session, "read_gpus", list)
+    monkeypatch.setattr(throughput_session, "load_average", lambda: 0.3)
+    monkeypatch.setattr(
+        throughput_session, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name)
+    )
+    for module in (throughput_session, quality):
         monkeypatch.setattr(module, "read_state", lambda *_: QUIET)
     monkeypatch.setattr(timed_boot, "serve_launch", launch)
     monkeypatch.setattr(lmeval, "run", stand_in)
@@ -210,31 +208,6 @@ def test_not_set_up(command: Command, monkeypatch: pytest.MonkeyPatch, variable:
     code, out = command()
     assert code == 2
     assert f"{variable} is not set" in out
-
-
-def scores(**changed: Any) -> ArmScores:
-    """An arm's answers."""
-    fields: dict[str, Any] = {
-        "key": "k",
-        "arm": "a",
-        "problems": (),
-        "maths": {str(item): item % 20 != 0 for item in range(200)},
-        "mean_tokens": Number(381.0),
-        "texts": {"en": [TextScore(-2.1 * 100, 100)], "da": [TextScore(-2.2 * 50, 50)]},
-        "talks": {"mission": Talk(60, 58, 0, 0)},
-    }
-    return ArmScores(**(fields | changed))
-
-
-def test_published_quality_passes() -> None:
-    """The published difference of the captured path: two items and a hundredth of a percent say nothing."""
-    worse = scores(maths={str(item): item % 20 != 0 and item not in (1, 2) for item in range(200)})
-    verdict, words = judge(scores(), worse)
-    assert verdict is Verdict.PASS
-    assert words.startswith("2 items lost, 0 won of 200, p 0.250; would have seen a loss of")
-    near = scores(texts={"en": [TextScore(-2.1001 * 100, 100)], "da": [TextScore(-2.2 * 50, 50)]})
-    assert ratios(scores(), near)["en"] == pytest.approx(math.exp(0.0001))
-    assert judge(scores(), near)[0] is Verdict.PASS
 
 
 def test_texts(tmp_path: Path) -> None:

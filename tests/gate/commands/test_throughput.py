@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci import cli
-from ci.commands import review, throughput
+from ci.commands import review, throughput, throughput_session
 from ci.engine import server, timed_boot
 from ci.engine.boot import Launch
 from ci.engine.profile import Measure, Point, load_profile
@@ -99,12 +99,17 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(review, "default_baselines", lambda: baselines)
     monkeypatch.setattr(throughput, "load_profile", lambda _name: PROFILE)
     monkeypatch.setattr(throughput, "detect_lane", lambda: "rtx4090")
-    monkeypatch.setattr(throughput, "read_conditions", lambda lane, **_: {"lane": lane, **one.conditions})
-    monkeypatch.setattr(throughput, "read_state", lambda *_: QUIET)
-    monkeypatch.setattr(throughput, "read_gpus", list)
-    monkeypatch.setattr(throughput, "load_average", lambda: 0.3)
+    monkeypatch.setattr(
+        throughput_session, "read_conditions", lambda lane, **_: {"lane": lane, **one.conditions}
+    )
+    for module in (throughput, throughput_session):
+        monkeypatch.setattr(module, "read_state", lambda *_: QUIET)
+    monkeypatch.setattr(throughput_session, "read_gpus", list)
+    monkeypatch.setattr(throughput_session, "load_average", lambda: 0.3)
     monkeypatch.setattr(throughput, "find_arms", lambda *_: {throughput.Flavour.FULL: arms})
-    monkeypatch.setattr(throughput, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name))
+    monkeypatch.setattr(
+        throughput_session, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name)
+    )
     monkeypatch.setattr(timed_boot, "serve_launch", launch)
     monkeypatch.setattr(server, "POLL_S", 0.02)
     return one
@@ -259,6 +264,8 @@ def test_flags_are_an_arm(machine: Machine, command: Command) -> None:
         (["--resume"], "there is no session to go on with"),
         (["--resume", "--fresh"], "leave one of them out"),
         (["--blocks", "0"], "--blocks 0"),
+        (["--pairs", "5"], "--pairs 5: an even number from 4"),
+        (["--pairs", "2"], "--pairs 2: an even number from 4"),
         (["--point", "prose-1"], "has no prompt prose-1"),
         (["--arms", "patched", "mq3d"], "no arm 'mq3d'"),
         (["--arms", "patched", "patched+X"], "not a flag"),

@@ -1,0 +1,81 @@
+"""What both arms of a quality session said: the verdict on arm B, and the records.  Pure."""
+
+from __future__ import annotations
+
+from ci.gate.quality import Paired, Scored, pair, perplexity
+from ci.gate.verdict import Verdict
+from ci.results.quality import ArmScores
+from ci.results.records import Record
+from ci.results.throughput import Number
+
+ALL = "all"
+"""The case over all splits of the texts."""
+PERPLEXITY_BOUND = 1.005
+"""Also the policy's: the published splits agree within 0.08%."""
+P_BOUND = 0.05
+
+
+def judge(first: ArmScores, second: ArmScores) -> tuple[Verdict, str]:
+    """The verdict on arm B, and in which numbers it rests."""
+    paired = pair(first.maths, second.maths)
+    detectable = paired.detectable
+    seen = "no loss at all" if detectable is None else f"a loss of {detectable:.1%} in 80% of cases"
+    lost = f"{paired.only_a} items lost, {paired.only_b} won of {paired.items}, p {paired.p_loss:.3f}"
+    words = f"{lost}; would have seen {seen}"
+    worse = [name for name, ratio in ratios(first, second).items() if ratio > PERPLEXITY_BOUND]
+    loops = [name for name, one in second.talks.items() if one.loops or one.truncated]
+    if paired.p_loss < P_BOUND or worse or loops:
+        what = [*(f"perplexity of {name}" for name in worse), *(f"loops or cuts in {name}" for name in loops)]
+        return Verdict.REGRESSED, f"{words}; {', '.join(what) or 'fewer right answers'}"
+    return Verdict.PASS, words
+
+
+def records_of(first: ArmScores, second: ArmScores) -> list[Record]:
+    """The records of a quality session; none has a value where an arm cannot be compared."""
+    problems = [problem for one in (first, second) for problem in one.problems]
+    if problems:
+        return [Record("gsm8k", "p_loss", None, "1", reason=f"the session is invalid: {problems[0]}")]
+    paired = pair(first.maths, second.maths)
+    found = maths_records(paired, first.mean_tokens, second.mean_tokens)
+    for name, ratio in ratios(first, second).items():
+        found.append(Record(f"perplexity-{name}", "ratio", ratio, "1"))
+        found.append(Record(f"perplexity-{name}", "perplexity", perplexity(parts(second, name)), "1"))
+    for name, one in second.talks.items():
+        case = f"tools-{name}"
+        found += [
+            Record(case, "completions", one.completions, "completions"),
+            Record(case, "right_a", first.talks[name].right, "decisions"),
+            Record(case, "right_b", one.right, "decisions"),
+            Record(case, "loops", one.loops, "completions"),
+            Record(case, "truncated", one.truncated, "completions"),
+        ]
+    return found
+
+
+def maths_records(paired: Paired, first: Number, second: Number) -> list[Record]:
+    """The word problems."""
+    reason = None if paired.detectable is not None else "so few items show no loss of any size"
+    return [
+        Record("gsm8k", "items", paired.items, "items"),
+        Record("gsm8k", "accuracy_a", paired.accuracy_a, "1"),
+        Record("gsm8k", "accuracy_b", paired.accuracy_b, "1"),
+        Record("gsm8k", "only_a", paired.only_a, "items"),
+        Record("gsm8k", "only_b", paired.only_b, "items"),
+        Record("gsm8k", "p_loss", paired.p_loss, "1"),
+        Record("gsm8k", "p_two_sided", paired.p_two_sided, "1"),
+        Record("gsm8k", "detectable_loss", paired.detectable, "1", reason=reason),
+        Record("gsm8k", "mean_tokens_a", first.value, "tokens", reason=first.reason),
+        Record("gsm8k", "mean_tokens_b", second.value, "tokens", reason=second.reason),
+    ]
+
+
+def ratios(first: ArmScores, second: ArmScores) -> dict[str, float]:
+    """Perplexity of B over that of A, by split and over all."""
+    names = [*second.texts, ALL] if second.texts else []
+    return {name: perplexity(parts(second, name)) / perplexity(parts(first, name)) for name in names}
+
+
+def parts(scores: ArmScores, name: str) -> list[Scored]:
+    """The scored parts of a split, or of all."""
+    chosen_texts = scores.texts.values() if name == ALL else [scores.texts[name]]
+    return [Scored(one.log_likelihood, one.tokens) for text in chosen_texts for one in text]
