@@ -100,7 +100,7 @@ def test_one_cache_disagrees() -> None:
 
 
 def test_fresh_boots_may_be_noisy() -> None:
-    """Boots with a cache each share no artifact: their spread is the session's noise, and widens its interval."""
+    """Boots with a cache each share no artifact: their spread is noise, and widens the interval."""
     good = boots(2)
     assert session_problems(head(), changed(good, 3, boot(3, 26.0 * 1.1))) == []
 
