@@ -20,7 +20,7 @@ NARROW = Geometry(heads_q=6, heads_kv=1, head_size=256, dtype=torch.float16)
 """A quarter of the real heads, for batches that the interpreter could not finish in time."""
 
 ROUNDS_WEIGHTS = hasattr(int4_per_token_head, "round_to_tf32")
-"""Whether the arm rounds the softmax weights to the 10 mantissa bits of tf32 and half floats, on any device."""
+"""Whether the arm rounds softmax weights to the 10 mantissa bits of tf32 and half floats on any device."""
 CPU_LAUNCHER_LIMIT = 2**-7 + (2**-6 if ROUNDS_WEIGHTS else 1e-3)
 """On the interpreter products are fp32: what is left is half a unit of an fp16 output between 16 and 32.
 
