@@ -131,6 +131,9 @@ def _report(github: GitHub, commit: str) -> ExitCode:
     page = compose(body, states, refused)
     shutil.rmtree(REPORT, ignore_errors=True)
     write_atomic(REPORT / "comment.md", page.encode())
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as stream:
+            stream.write(page)
     if pull is not None:
         github.comment(pull.number, MARKER, page)
     github.set_status(commit, standing.value, line, run_link(github))

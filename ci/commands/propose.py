@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci.commands import review
 from ci.errors import ExitCode, GateError, UsageError
 from ci.lanes.github import this_repository
 from ci.report.markdown import prose
@@ -16,6 +15,7 @@ from ci.report.words import plain
 EPILOG = """\
 examples:
   python -m ci propose --run 1234567 --why "new driver on the 3090"
+  python -m ci propose --run 1234567 --why "vLLM 0.28.0" --checkout target --base vllm-0.28.0
 
 Commits what `python -m ci accept` changed in baselines/, and nothing else, to a branch of its own.
 With GH_TOKEN of an app: checks do not start for what a workflow's own token opens.
@@ -24,6 +24,7 @@ IDENTITY = ("-c", "user.name=forkproof", "-c", "user.email=forkproof@users.norep
 CREDENTIALS = ("-c", "credential.helper=", "-c", "credential.helper=!gh auth git-credential")
 """First forget every other helper, then ask gh, which takes the token from the environment."""
 TITLE_CHARS = 60
+FOLDER = "baselines"
 
 
 class GitFailedError(GateError):
@@ -42,17 +43,25 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--run", type=int, required=True, metavar="NUMBER", help="the run that measured them")
     parser.add_argument("--why", required=True, help="the reason, as given to accept")
     parser.add_argument("--base", default="main", help="the branch to merge into (default: %(default)s)")
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="the branch's checkout (default: this one)",
+    )
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Commit, push, open."""
-    github, folder = this_repository(), review.default_baselines()
-    if not changed(folder):
-        raise UsageError(f"nothing changed in {folder}", remedy="python -m ci accept --why ...")
+    github, checkout = this_repository(), args.checkout
+    if not changed(checkout):
+        raise UsageError(f"nothing changed in {checkout / FOLDER}", remedy="python -m ci accept --why ...")
     branch = f"accept/run-{args.run}"
-    commit(folder, branch, title(args.why), args.run)
-    git([*CREDENTIALS, "push", f"https://github.com/{github.repository}.git", f"HEAD:refs/heads/{branch}"])
+    commit(checkout, branch, title(args.why), args.run)
+    address = f"https://github.com/{github.repository}.git"
+    git(checkout, [*CREDENTIALS, "push", address, f"HEAD:refs/heads/{branch}"])
     link = f"https://github.com/{github.repository}/actions/runs/{args.run}"
     github.open_pull(title(args.why), branch, args.base, f"{prose(args.why)}\n\nMeasured by {link}\n")
     print(f"verdict: pass - proposed as {branch} (exit 0)")
@@ -64,37 +73,27 @@ def title(why: str) -> str:
     return f"Accept baselines: {plain(why, TITLE_CHARS)}"
 
 
-def changed(folder: Path) -> bool:
-    """Whether git sees a change in the folder, new files included."""
-    return bool(git(["status", "--porcelain", "--", str(folder)]).strip())
+def changed(checkout: Path) -> bool:
+    """Whether git sees a change in the baselines, new files included."""
+    return bool(git(checkout, ["status", "--porcelain", "--", FOLDER]).strip())
 
 
-def commit(folder: Path, branch: str, message: str, number: int) -> None:
-    """Commit the folder, and only it, on a new branch."""
-    git(["switch", "--create", branch])
-    git(["add", "--", str(folder)])
-    git(
-        [
-            *IDENTITY,
-            "commit",
-            "--quiet",
-            "-m",
-            message,
-            "-m",
-            f"Measured by run {number:d}.",
-            "--",
-            str(folder),
-        ]
-    )
+def commit(checkout: Path, branch: str, message: str, number: int) -> None:
+    """Commit the baselines, and only them, on a new branch."""
+    git(checkout, ["switch", "--create", branch])
+    git(checkout, ["add", "--", FOLDER])
+    words = ["commit", "--quiet", "-m", message, "-m", f"Measured by run {number:d}.", "--", FOLDER]
+    git(checkout, [*IDENTITY, *words])
 
 
-def git(arguments: Sequence[str]) -> str:
-    """What git prints.
+def git(checkout: Path, arguments: Sequence[str]) -> str:
+    """What git prints in a checkout.
 
     Raises:
         GitFailedError: with git's last words.
     """
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    command = ["git", "-C", str(checkout), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no output"]
         step = next(word for word in arguments if not word.startswith("-") and "=" not in word)

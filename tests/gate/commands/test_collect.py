@@ -94,15 +94,22 @@ def pack(path: Path, names: dict[str, bytes]) -> Path:
 
 @pytest.mark.parametrize("name", ["../evil.json", "cpu/pool/pr.txt", "rtx3090/oracle/run.json"])
 def test_a_hostile_upload_is_refused_and_said(
-    name: str, github: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str,
+    github: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Exit 2 with a clear line, the status red, the comment on the pull request that GitHub names."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     code, status, comments = github(pack(tmp_path / "a.zip", {name: b"1"}))
     assert code == 2
     assert status["state"] == "failure"
     assert comments == ["issues/7/comments"]
     assert "refused" in capsys.readouterr().out
-    assert "refused" in (tmp_path / "report" / "comment.md").read_text()
+    page = (tmp_path / "report" / "comment.md").read_text()
+    assert "refused" in page
+    assert (tmp_path / "summary").read_text() == page
 
 
 def test_a_comment_begins_with_its_marker_once(github: Any, tmp_path: Path) -> None:

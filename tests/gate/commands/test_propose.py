@@ -21,7 +21,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A repository with baselines and another file, both changed; what is sent to GitHub is kept."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_REPOSITORY", "us/it")
-    monkeypatch.setattr(propose.review, "default_baselines", lambda: Path("baselines"))
     git("init", "-q", "-b", "main")
     Path("baselines/cpu").mkdir(parents=True)
     Path("baselines/cpu/pool.jsonl").write_text("old\n")
@@ -31,7 +30,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     sent: list[Any] = []
     monkeypatch.setattr(GitHub, "_send", lambda self, *call: sent.append(call))
     real = propose.git
-    monkeypatch.setattr(propose, "git", lambda words: sent.append(words) if "push" in words else real(words))
+    monkeypatch.setattr(
+        propose, "git", lambda at, words: sent.append(words) if "push" in words else real(at, words)
+    )
     return sent
 
 
@@ -68,3 +69,16 @@ def test_git_says_why_it_refuses(checkout: list[Any], capsys: pytest.CaptureFixt
     Path("baselines/cpu/pool.jsonl").write_text("new\n")
     assert cli.main(["propose", "--run", "17", "--why", "x"]) == 2
     assert "git switch: fatal: a branch named" in capsys.readouterr().err
+
+
+def test_another_branch_has_a_checkout_of_its_own(
+    checkout: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its baselines are committed there, and the request is for that branch; this checkout stays as it is."""
+    Path("baselines/cpu/pool.jsonl").write_text("new\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    words = ["propose", "--run", "17", "--why", "x", "--checkout", "..", "--base", "vllm-0.28.0"]
+    assert cli.main(words) == 0
+    assert git("show", "--name-only", "--format=", "HEAD").split() == ["baselines/cpu/pool.jsonl"]
+    assert checkout[-1][2]["base"] == "vllm-0.28.0"
