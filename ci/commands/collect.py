@@ -122,6 +122,10 @@ def _report(github: GitHub, commit: str) -> ExitCode:
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "runs"
         own = is_ours(pull, runs, github.repository)
+        if pull is None and not own:
+            # Started by hand on a branch, or closed or pushed over in the meantime.
+            print(f"verdict: pass - {commit[:12]} is no pull request's and nobody pushed it to main (exit 0)")
+            return ExitCode.PASS
         matrix, baselines = held_against(github, commit, Path(folder)) if own else defaults()
         plan = planned(github, pull, runs.get("gpu"), matrix)
         came, refused = collect_cells(github, plan, runs, Path(folder), into)

@@ -192,3 +192,40 @@ def test_rules_that_cannot_be_used_are_said_on_the_commit(
     assert status["state"] == "failure"
     assert status["description"].startswith("no report: ")
     assert "no verdict" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("event", ["workflow_dispatch", "pull_request"])
+def test_a_commit_that_nothing_is_planned_for_gets_no_status(
+    event: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run by hand on a branch without a pull request does not paint its commit red."""
+    monkeypatch.setenv("GITHUB_REPOSITORY", "us/it")
+    stand_in = StandIn(None)
+    stand_in.answers[f"commits/{SHA}/pulls"] = []
+    stand_in.answers["actions/runs"]["workflow_runs"][0]["event"] = event
+    monkeypatch.setattr(GitHub, "_call", lambda self, *words, **more: stand_in(*words, **more))
+    assert cli.main(["collect", "--github", "--commit", SHA]) == 0
+    assert stand_in.sent == []
+    assert "no pull request" in capsys.readouterr().out
+
+
+def test_a_push_to_main_is_reported_without_a_comment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By its own rules; a lane that its run did not have is not missed."""
+    monkeypatch.setenv("GITHUB_REPOSITORY", "us/it")
+    monkeypatch.setattr(collect, "REPORT", tmp_path / "report")
+    upload = pack(tmp_path / "a.zip", {"cpu/pool/run.json": RUN_INFO})
+    stand_in = StandIn(upload, tree=commit_tree(PLAN))
+    stand_in.answers[f"commits/{SHA}/pulls"] = []
+    runs = stand_in.answers["actions/runs"]["workflow_runs"]
+    runs[0]["event"] = "push"
+    runs.append({**runs[0], "id": 6, "name": "gpu"})
+    stand_in.answers["actions/runs/6/artifacts"] = {"artifacts": []}
+    stand_in.answers["actions/runs/6/jobs"] = {"jobs": [{"name": "Plan"}, {"name": "rtx4090"}]}
+    monkeypatch.setattr(GitHub, "_call", lambda self, *words, **more: stand_in(*words, **more))
+    cli.main(["collect", "--github", "--commit", SHA])
+    ((_, path, status),) = stand_in.sent
+    assert path == f"statuses/{SHA}"
+    assert "rtx4090: missing" in status["description"]
+    assert "rtx3090" not in status["description"]
