@@ -152,6 +152,9 @@ def _cell_state(
     if run is None:
         remedy = "; take its label off and add it again" if cell.environment else ""
         return LaneState(cell.lane, Standing.FAILURE, f"missing: no run on this commit{remedy}")
+    if run.conclusion == "action_required":
+        why = f"{Why.NEEDS_MAINTAINER.value}: the workflow of a new contributor waits for an approval"
+        return LaneState(cell.lane, Standing.PENDING, why)
     ended = run.conclusion or "unknown"
     return LaneState(
         cell.lane, Standing.FAILURE, f"missing: the workflow ended ({ended}) without its results"

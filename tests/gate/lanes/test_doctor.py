@@ -155,3 +155,10 @@ def test_what_is_not_ok_has_a_remedy() -> None:
     found = [finding for finding in examine(wrong, LANES["rtx3090"]) if finding.state is not State.OK]
     assert len(found) >= 16
     assert [finding.check for finding in found if not finding.remedy] == []
+
+
+@pytest.mark.parametrize(("used", "state"), [(1, None), (3, WARN), (6, FAIL)])
+def test_windows_keeps_a_part_of_the_card(used: int, state: State | None) -> None:
+    """Its desktop is a warning under WSL2, where nothing can take it away; more than that is not."""
+    wsl = dataclasses.replace(GOOD, environment="wsl2", gpu=dataclasses.replace(GPU, used_bytes=used * GIB))
+    assert states(wsl) == ({} if state is None else {"gpu memory": state})

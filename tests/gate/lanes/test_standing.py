@@ -196,3 +196,11 @@ def test_whose_rules_a_commit_is_held_against() -> None:
     assert not is_ours(None, {}, US)
     for source in ("them/it", None):
         assert not is_ours(pull(source), {"ci": push}, US)
+
+
+def test_a_new_contributor_s_run_waits_for_an_approval() -> None:
+    """GitHub holds it back: that is nobody's failure, and no success."""
+    held = {"ci": msgspec.structs.replace(CI, conclusion="action_required")}
+    standing, line = status(plan_of(pull("them/it")), runs=held, came=set(), codes={})
+    assert standing is Standing.PENDING
+    assert "cpu: needs a maintainer" in line
