@@ -21,6 +21,8 @@ MAX_PAGES = 30
 """Of a hundred comments each."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
+ORIGIN = re.compile(r"(?:https://(?:[^@/]+@)?|ssh://git@|git@)github\.com[:/]([^/]+/[^/]+?)(?:\.git)?/?")
+"""The ways in which a clone spells its address."""
 
 
 class GitHubError(GateError):
@@ -284,13 +286,30 @@ def _source(run: Run) -> tuple[str, str]:
 
 
 def this_repository() -> GitHub:
-    """The repository that ``GITHUB_REPOSITORY`` names."""
-    name = os.environ.get("GITHUB_REPOSITORY", "")
+    """The repository that ``GITHUB_REPOSITORY`` names, else the one that this checkout was cloned from.
+
+    Raises:
+        GitHubError: neither names one.
+    """
+    name = os.environ.get("GITHUB_REPOSITORY") or _origin()
     if not REPOSITORY.fullmatch(name):
         raise GitHubError(
-            "GITHUB_REPOSITORY names no repository", remedy="export GITHUB_REPOSITORY=OWNER/NAME"
+            "neither GITHUB_REPOSITORY nor the remote origin names a repository of GitHub",
+            remedy="export GITHUB_REPOSITORY=OWNER/NAME",
         )
     return GitHub(name)
+
+
+def _origin() -> str:
+    """OWNER/NAME of the remote ``origin``, if that is GitHub; else empty."""
+    try:
+        done = subprocess.run(
+            ["git", "remote", "get-url", "origin"], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    match = ORIGIN.fullmatch(done.stdout.strip())
+    return match[1] if match else ""
 
 
 def check_commit(text: str) -> str:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
-from ci.lanes.github import GitHub, GitHubError, Repo, Run
+from ci.lanes.github import GitHub, GitHubError, Repo, Run, this_repository
 
 US, SHA = "us/it", "a1" * 20
 RUN = Run(5, "ci", SHA, "completed", 1, "pull_request", "success", "a&b=c", Repo("them/it"))
@@ -101,3 +103,36 @@ def test_an_answer_of_another_shape_is_an_error(answers: dict[str, Any]) -> None
     answers[f"commits/{SHA}/pulls"] = {"message": "rate limit"}
     with pytest.raises(GitHubError, match="another shape"):
         GitHub(US).pulls_of(SHA)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://github.com/us/it.git", "us/it"),
+        ("https://github.com/us/it", "us/it"),
+        ("https://me@github.com/us/it.git/", "us/it"),
+        ("git@github.com:us/it.git", "us/it"),
+        ("ssh://git@github.com/us/it.v2", "us/it.v2"),
+        ("https://example.org/us/it.git", None),
+        ("https://example.org/github.com/us/it", None),
+        ("https://github.com/us", None),
+        ("/srv/it.git", None),
+        (None, None),
+    ],
+)
+def test_the_repository_is_the_one_that_was_cloned(
+    address: str | None, name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the variable of a workflow names another; nothing is guessed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    subprocess.run(["git", "init", "-q"], check=True)
+    if address is not None:
+        subprocess.run(["git", "remote", "add", "origin", address], check=True)
+    if name is None:
+        with pytest.raises(GitHubError, match="names a repository of GitHub"):
+            this_repository()
+    else:
+        assert this_repository().repository == name
+    monkeypatch.setenv("GITHUB_REPOSITORY", "them/other")
+    assert this_repository().repository == "them/other"
