@@ -24,7 +24,8 @@ examples:
   python -m ci dispatch --lane "rtx3090 rtx4090"           every suite of both lanes
   python -m ci dispatch --lane rtx3090 --ref my-branch     a pushed branch other than this one
 
-Needs gh, logged in. The repository is the remote origin, or GITHUB_REPOSITORY=OWNER/NAME. The results come to out/dispatch/RUN/.
+Needs gh, logged in. The repository is that of the remote origin, or GITHUB_REPOSITORY=OWNER/NAME.
+The results come to out/dispatch/RUN/.
 """
 
 
