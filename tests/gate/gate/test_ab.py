@@ -10,6 +10,7 @@ import pytest
 from ci.gate.ab import (
     CONFIRM_ERROR,
     ERROR,
+    UNLIKE,
     Design,
     Noise,
     Stage,
@@ -25,7 +26,7 @@ from ci.gate.ab import (
     unlike,
 )
 from ci.gate.looks import look_tails
-from ci.gate.student import t_quantile
+from ci.gate.student import f_quantile, t_quantile
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 
@@ -136,6 +137,16 @@ def test_without_any_spread_there_is_no_interval() -> None:
 def test_a_drift_that_would_accuse_cancels() -> None:
     """One percent per boot, over whole blocks, moves no verdict."""
     assert decide([session(0.0, drift=0.01)], DESIGN, Noise(), True).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("pairs", [2, 4])
+def test_a_session_is_unlike_beyond_the_quantile_of_its_own_pairs(pairs: int) -> None:
+    """Its variance over that of the A/A sessions has as many degrees of freedom as pairs, less one."""
+    limit = f_quantile(UNLIKE, pairs - 1, QUIET.df) * QUIET.squares / QUIET.df
+    for factor, expected in ((0.999, False), (1.001, True)):
+        # Half of the pairs above the mean and half below: the variance is pairs / (pairs - 1) of the square.
+        reach = math.sqrt(limit * factor * (pairs - 1) / pairs)
+        assert unlike([reach, -reach] * (pairs // 2), QUIET) is expected
 
 
 def test_a_noisy_session_does_not_borrow_quiet_variance() -> None:
