@@ -148,12 +148,12 @@ def left_to_do(move: Move, marked: Sequence[Path]) -> list[str]:
     if names := named[PatchState.UPSTREAM]:
         steps.append(f"take out of patches/series, since {version} has it: {', '.join(names)}")
     if names := named[PatchState.OFFSET]:
-        steps.append(f"nothing has to be done about, though the lines moved: {', '.join(names)}")
+        steps.append(f"may stay as it is, though its lines moved: {', '.join(names)}")
     for one in move.unmet:
         steps.append(f"{lock_of(one.package)}: {one.package} {one.locked}, vllm {version} wants {one.wanted}")
     if move.unmet:
         steps.append("nox -s lock, once the lines above are right")
-    steps.append("nox -s build: a full build, or the first whole download, checks the wheel's own sha256")
+    steps.append("nox -s build; a build of the full flavour checks the whole wheel's sha256 as well")
     lanes: dict[str, list[str]] = {}
     for path in marked:
         lanes.setdefault(path.parent.name, []).append(path.stem)

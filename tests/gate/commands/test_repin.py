@@ -182,9 +182,9 @@ def test_what_is_left_to_do_stands_in_order() -> None:
         "locks/torch.txt: torch 2.13.0, vllm 99.0.0 wants ==2.14.0",
         "locks/stack.in: numpy 1, vllm 99.0.0 wants >=2",
         "nox -s lock, once the lines above are right",
-        "nox -s build: a full build, or the first whole download, checks the wheel's own sha256",
+        "nox -s build; a build of the full flavour checks the whole wheel's sha256 as well",
         'nox -s pool, then nox -s accept -- --lane cpu --why "vllm 99.0.0"',
         'nox -s a b -- --lane gpu, then nox -s accept -- --lane gpu --why "vllm 99.0.0"',
     ]
     (first, *_) = repin.left_to_do(moved(PatchState.OFFSET), paths)
-    assert first == "nothing has to be done about, though the lines moved: a.patch"
+    assert first == "may stay as it is, though its lines moved: a.patch"
