@@ -26,6 +26,7 @@ from ci.results.records import (
     BaselineHead,
     BaselineRecord,
     Record,
+    Remeasure,
 )
 
 _REFUSED = {
@@ -99,9 +100,13 @@ def accept_suite(
         raise AcceptError(f"{files.lane}/{files.suite}: there is no result to accept")
     for row in chosen:
         _check_helps(row, policy)
-    marked = files.baseline is not None and _check_mark(files.results, files.baseline.head)
+    mark = files.baseline.head.remeasure if files.baseline is not None else None
+    if mark is not None:
+        _check_measured(files, files.results, mark)
     keys = {
-        (row.case, row.metric) for row in chosen if row.got is not None and (marked or not _unchanged(row))
+        (row.case, row.metric)
+        for row in chosen
+        if row.got is not None and (mark is not None or not _unchanged(row))
     }
     gone = {(row.case, row.metric) for row in chosen if row.got is None and row.cause is Cause.NOT_PLANNED}
     return _next_baseline(files.results, files.baseline, policy, keys, gone, acceptance)
@@ -172,19 +177,16 @@ def _unchanged(row: Row) -> bool:
     return same or row.verdict is Verdict.PASS
 
 
-def _check_mark(results: Results, old: BaselineHead) -> bool:
-    """Tell whether the baseline is marked; refuse a run that is not the one it waits for."""
-    if old.remeasure is None:
-        return False
+def _check_measured(files: SuiteFiles, results: Results, mark: Remeasure) -> None:
+    """Refuse a run that is not the one a marked baseline waits for."""
     measured = results.head.conditions.get("vllm")
-    if measured != old.remeasure.vllm:
+    if measured != mark.vllm:
         raise AcceptError(
-            f"{old.lane}/{old.suite} is to be measured anew on vllm {old.remeasure.vllm}, "
+            f"{files.lane}/{files.suite} is to be measured anew on vllm {mark.vllm}, "
             f"this run is of {measured or 'a version it does not name'}",
-            cause=old.remeasure.why,
-            remedy=f"python -m ci run {old.suite} --lane {old.lane}",
+            cause=mark.why,
+            remedy=f"python -m ci run {files.suite} --lane {files.lane}",
         )
-    return True
 
 
 def _next_baseline(
