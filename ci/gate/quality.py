@@ -119,12 +119,10 @@ def power(items: int, share: float, loss: float) -> float:
 @lru_cache(maxsize=4096)
 def critical(differing: int) -> int:
     """The fewest losses, of so many differing items, that the test calls a loss; more than all if none."""
-    tail = 0.0
-    for losses in range(differing, -1, -1):
-        tail += binomial(differing, losses, 0.5)
-        if tail > ALPHA:
-            return losses + 1
-    return 0
+    losses, tail = differing + 1, 0.0
+    while (wider := tail + binomial(differing, losses - 1, 0.5)) <= ALPHA:
+        losses, tail = losses - 1, wider
+    return losses
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ def perplexity(texts: Sequence[Scored]) -> float:
     return math.exp(-math.fsum(one.log_likelihood for one in texts) / tokens)
 
 
-def repeats(text: str, words: int = 8, times: int = 4) -> bool:
+def repeats(text: str, words: int = 40, times: int = 4) -> bool:
     """Whether a text runs in a loop: some words in a row, again and again at once.
 
     Args:
@@ -157,11 +155,11 @@ def repeats(text: str, words: int = 8, times: int = 4) -> bool:
         times: repetitions from which on it counts.
     """
     said = text.split()
-    for length in range(1, words + 1):
+    # From two on: a single word may be repeated for emphasis, and becomes a loop of two when it goes on.
+    for length in range(2, words + 1):
         run = 0
         for place in range(length, len(said)):
             run = run + 1 if said[place] == said[place - length] else 0
-            # Single words are repeated for emphasis, and in tables; a loop of one has to be longer.
-            if run >= length * (times - 1) * (3 if length == 1 else 1):
+            if run >= length * (times - 1):
                 return True
     return False

@@ -24,11 +24,10 @@ def injected(session: AbSession, higher_is_better: bool, loss: float = INJECTED_
     The spread of the boots stays theirs, so what cannot be found here could not have been found at all.
     """
     effect = fmean(pair_ratios(session, higher_is_better))
-    change = (math.log1p(-loss) - effect) * (1 if higher_is_better else -1)
-    factor = math.exp(change)
+    change = math.log1p(-loss) - effect
+    factor = math.exp(change if higher_is_better else -change)
     values = tuple(
-        value * factor if letter == "B" else value
-        for letter, value in zip(session.order, session.values, strict=True)
+        value * factor if session.order[place] == "B" else value for place, value in enumerate(session.values)
     )
     return AbSession(session.run, session.arms, session.order, values)
 

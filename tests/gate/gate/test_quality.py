@@ -95,6 +95,21 @@ def test_detectable() -> None:
     assert detectable_loss(4, 0.0) is None  # four items cannot show a loss at 5%
 
 
+def test_detectable_of_a_pair() -> None:
+    """The share that differed goes into what could have been seen."""
+    assert detectable_loss(200, 0.05) == pytest.approx(0.042)
+    assert Paired(200, 106, 104, 6, 4).detectable == detectable_loss(200, 0.05)
+    assert Paired(200, 120, 100, 20, 0).detectable == detectable_loss(200, 0.1) != detectable_loss(200, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("count", "chance", "probability"), [(5, 1.0, 1.0), (4, 1.0, 0.0), (0, 0.0, 1.0), (1, 0.0, 0.0)]
+)
+def test_certain(count: int, chance: float, probability: float) -> None:
+    """What always or never happens does so in every trial."""
+    assert binomial(5, count, chance) == probability
+
+
 def test_perplexity() -> None:
     """Per token over all texts, not the mean of texts; no text is no number."""
     assert perplexity([Scored(-math.log(8.0) * 10, 10)]) == pytest.approx(8.0)
@@ -116,7 +131,12 @@ def test_perplexity() -> None:
         ("", False),
         (" ".join(str(number) for number in range(400)), False),
         ("a b c d e f g h " * 4, True),
-        ("a b c d e f g h i j k l " * 9, False),
+        ("yes " + "no " * 7, False),
+        ("yes " + "no " * 8, True),
+        (" ".join(f"w{number}" for number in range(40)) + " end", False),
+        (" ".join(f"w{number % 40}" for number in range(160)), True),
+        (" ".join(f"w{number % 40}" for number in range(159)), False),
+        (" ".join(f"w{number % 41}" for number in range(41 * 9)), False),
     ],
 )
 def test_repeats(text: str, loops: bool) -> None:

@@ -57,3 +57,51 @@ def test_invalid_boot_has_no_numbers() -> None:
     (record,) = records_of(scores(), scores(problems=("out of memory",)))
     assert record.value is None
     assert record.reason == "the session is invalid: out of memory"
+
+
+def lost(items: int) -> dict[str, bool]:
+    """The answers with so many right ones made wrong."""
+    good = [item for item, right in scores().maths.items() if right][:items]
+    return scores().maths | dict.fromkeys(good, False)
+
+
+@pytest.mark.parametrize(("items", "verdict"), [(4, Verdict.PASS), (5, Verdict.REGRESSED)])
+def test_lost_items(items: int, verdict: Verdict) -> None:
+    """Five lost of five that differ come by chance in 3% of cases, four in 6%."""
+    got, words = judge(scores(), scores(maths=lost(items)))
+    assert got is verdict
+    assert words.startswith(f"{items} items lost, 0 won of 200")
+    assert words.endswith("fewer right answers") is (verdict is Verdict.REGRESSED)
+
+
+@pytest.mark.parametrize(("worse", "verdict"), [(0.0049, Verdict.PASS), (0.0051, Verdict.REGRESSED)])
+def test_worse_split(worse: float, verdict: Verdict) -> None:
+    """One split over the bound of half a percent is enough, also where all together are within."""
+    texts = {"en": [TextScore(-2.1 * 100, 100)], "da": [TextScore(-(2.2 + math.log1p(worse)) * 50, 50)]}
+    got, words = judge(scores(), scores(texts=texts))
+    assert got is verdict
+    assert words.endswith("; perplexity of da") is (verdict is Verdict.REGRESSED)
+
+
+@pytest.mark.parametrize("talked", [Talk(60, 58, 1, 0), Talk(60, 58, 0, 1)])
+def test_loop_or_cut(talked: Talk) -> None:
+    """A single completion that loops, or that was cut, is a regression."""
+    got, words = judge(scores(), scores(talks={"mission": talked}))
+    assert got is Verdict.REGRESSED
+    assert words.endswith("; loops or cuts in mission")
+
+
+def test_too_few_items() -> None:
+    """So few items that no loss of any size could have been seen say so, with the reason."""
+    few = scores(maths={"1": True, "2": False})
+    assert "would have seen no loss at all" in judge(few, few)[1]
+    found = {one.metric: one for one in records_of(few, few) if one.case == "gsm8k"}
+    assert found["detectable_loss"].value is None
+    assert found["detectable_loss"].reason == "so few items show no loss of any size"
+    assert {one.metric: one.reason for one in records_of(scores(), scores())}["detectable_loss"] is None
+
+
+def test_no_texts() -> None:
+    """Without texts there is no perplexity to compare."""
+    bare = scores(texts={})
+    assert ratios(bare, bare) == {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ci.gate.ab import ERROR, Design, Noise, decide_session, pair_ratios
 from ci.gate.throughput import session_of, session_problems
-from ci.gate.throughput_controls import INJECTED_LOSS, injected, poisoned
+from ci.gate.throughput_controls import INJECTED_LOSS, injected, poisoned, slowed
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
+from ci.results.throughput import Number
 from tests.gate.gate.boots import POINT, boots, head
 
 DESIGN = Design(0.005, 8)
@@ -43,8 +45,18 @@ def test_poison_is_caught_and_named() -> None:
     assert session_problems(head(), good) == []
     bad = poisoned(good)
     assert [one.lineage for one in bad] == ["cold", "cold", *["warm"] * 6]
+    assert {(one.modules_loaded, one.modules_compiled) for one in bad[:2]} == {(0, 2)}
+    assert {(one.modules_loaded, one.modules_compiled) for one in bad[2:]} == {(2, 0)}
+    before, after = good[4].points[0], bad[4].points[0]
+    for name, factor in (
+        *(("step_ms", 2.6), ("isolated_step_ms", 2.6)),
+        *(("decode_tok_s", 1 / 2.6), ("isolated_tok_s", 1 / 2.6), ("prefill_ms", 1.0)),
+    ):
+        assert getattr(after, name).value == pytest.approx(getattr(before, name).value * factor)
     assert bad[0].points == good[0].points
     assert bad[4].points[0].text_sha256 == good[4].points[0].text_sha256
+    unread = slowed(replace(before, step_ms=Number(None, "no count")), 2.6)
+    assert unread.step_ms == Number(None, "no count")
     problems = session_problems(head(), bad)
     assert len(problems) == 2
     assert all("2.6" in one and "poisoned artifact" in one and "equal text" in one for one in problems)
