@@ -10,6 +10,7 @@ import enum
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -143,12 +144,13 @@ def receive(url: str, payload: bytes, asked_s: float, idle_s: float, deadline_s:
                 timeout=urllib3.Timeout(connect=CONNECT_S, read=idle_s),
                 preload_content=False,
             )
-            check_head(response)
-            while piece := response.read1(READ_BYTES):
-                now = time.perf_counter()
-                pieces.append(Piece(now, piece))
-                if now - asked_s > deadline_s:
-                    fail(Failure.TIMED_OUT, f"{len(pieces)} pieces in {now - asked_s:.0f} s")
+            with closing(response):  # also where the request has failed: its server is still used
+                check_head(response)
+                while piece := response.read1(READ_BYTES):
+                    now = time.perf_counter()
+                    pieces.append(Piece(now, piece))
+                    if now - asked_s > deadline_s:
+                        fail(Failure.TIMED_OUT, f"{len(pieces)} pieces in {now - asked_s:.0f} s")
         except urllib3.exceptions.ReadTimeoutError:
             fail(Failure.TIMED_OUT, f"silent for {idle_s:.0f} s after {len(pieces)} pieces")
         except (urllib3.exceptions.ProtocolError, urllib3.exceptions.IncompleteRead) as error:
