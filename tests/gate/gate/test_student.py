@@ -68,7 +68,8 @@ def test_edges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tail", "above", "below", "ratio"), [(0.05, 2, 10, 4.1028), (0.01, 10, 10, 4.8491), (0.05, 1, 1, 161.45)]
+    ("tail", "above", "below", "ratio"),
+    [(0.05, 2, 10, 4.1028), (0.95, 10, 2, 1 / 4.1028), (0.01, 10, 10, 4.8491), (0.05, 1, 1, 161.45)],
 )
 def test_f_quantile(tail: float, above: int, below: int, ratio: float) -> None:
     """Quantiles of the variance ratio agree with the printed table, and the tail is their inverse."""
