@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from ci.commands import review
 from ci.commands.stack import ConsoleProgress
 from ci.errors import ExitCode, UsageError
+from ci.gate.verdict import Verdict, last_line
 from ci.lanes.bundle import (
     MIB,
     Contents,
@@ -138,7 +141,12 @@ def run(args: argparse.Namespace) -> ExitCode:
         print(f"note: not in the bundle, because not committed: {line}")
     for path in written:
         print(f"{path}  {path.stat().st_size / MIB:.1f} MiB")
-    print(
-        f"bundle: {len(arms)} arms, {len(wheels)} wheels; on the host: tar xJf, then forkproof-bundle/run.sh"
-    )
+    review.say(last_line(Verdict.PASS, closing(written, len(arms), len(wheels)), ExitCode.PASS) + "\n")
     return ExitCode.PASS
+
+
+def closing(written: Sequence[Path], arms: int, wheels: int) -> str:
+    """What was packed, and how to unpack the files that were written."""
+    name = written[0].name
+    unpack = f"tar xJf {name}" if len(written) == 1 else f"cat {name.rstrip('0123456789')}* | tar xJ"
+    return f"bundle of {arms} arms and {wheels} wheels; on the host: {unpack}, then forkproof-bundle/run.sh"

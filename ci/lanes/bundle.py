@@ -5,6 +5,7 @@ The archive is reproducible: the same inputs give the same bytes, whoever packs 
 
 from __future__ import annotations
 
+import glob
 import io
 import lzma
 import shlex
@@ -190,13 +191,22 @@ def _anonymous(info: tarfile.TarInfo) -> None:
 
 
 def write_parts(data: bytes, target: Path, part_bytes: int | None) -> list[Path]:
-    """Write the archive whole, or in numbered parts that `cat` joins again."""
-    if part_bytes is None or len(data) <= part_bytes:
-        write_atomic(target, data)
-        return [target]
-    parts = []
-    for number, start in enumerate(range(0, len(data), part_bytes), start=1):
-        part = target.with_name(f"{target.name}.part{number:02d}")
-        write_atomic(part, data[start : start + part_bytes])
-        parts.append(part)
-    return parts
+    """Write the archive whole, or in numbered parts that `cat` joins again.
+
+    What an earlier archive of the name left behind goes: `cat` over its parts would join them as well.
+    """
+    starts = range(0, len(data), part_bytes or max(len(data), 1))
+    digits = max(2, len(str(len(starts))))
+    written = {target: data}
+    if len(starts) > 1:
+        written = {
+            target.with_name(f"{target.name}.part{number:0{digits}d}"): data[start : start + starts.step]
+            for number, start in enumerate(starts, start=1)
+        }
+    parts = target.parent.glob(f"{glob.escape(target.name)}.part*")
+    for old in (target, *(part for part in parts if part.suffix.removeprefix(".part").isdecimal())):
+        if old not in written:
+            old.unlink(missing_ok=True)
+    for path, content in written.items():
+        write_atomic(path, content)
+    return list(written)

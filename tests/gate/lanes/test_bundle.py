@@ -143,6 +143,27 @@ def test_parts_join_to_the_whole(tmp_path: Path) -> None:
     assert write_parts(b"01", tmp_path / "c.xz", 4) == [tmp_path / "c.xz"]
 
 
+def test_more_than_99_parts_join_in_order(tmp_path: Path) -> None:
+    """A shell sorts part100 before part11, so all numbers have the digits of the last."""
+    data = bytes(range(120))
+    parts = write_parts(data, tmp_path / "b.xz", 1)
+    assert parts == sorted(parts)
+    assert b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir())) == data
+
+
+def test_no_part_of_an_earlier_archive_is_left(tmp_path: Path) -> None:
+    """Fewer parts, or one file instead of parts: `cat` finds those of the last archive only; others stay."""
+    target, other = tmp_path / "b[1].xz", tmp_path / "b[1].xz.partial"
+    other.touch()
+    write_parts(b"0123456789", target, 2)
+    shorter = write_parts(b"0123456789", target, 4)
+    assert sorted(tmp_path.iterdir()) == sorted([*shorter, other])
+    assert write_parts(b"01", target, None) == [target]
+    assert sorted(tmp_path.iterdir()) == sorted([target, other])
+    write_parts(b"0123", target, 2)
+    assert not target.exists()
+
+
 def test_outside_a_clone_there_is_nothing_to_pack(tmp_path: Path) -> None:
     """The error says what to do."""
     with pytest.raises(BundleError, match="no commit to pack"):
