@@ -1,7 +1,8 @@
 """What one healthy engine is asked for, and the numbers that follow from its answers.
 
 For each prompt: one token (which fills the prefix cache), one token again, then all tokens. The second
-request does what the third does before its first decode step, so their differences are decode alone.
+request does what the third does before its first decode step, so their differences are decode alone. That
+holds without a prefix cache, too: only the first request of a length may have to compile something.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ci.results.throughput import Number, PointMeasure
 SETTLE_S = 0.05
 NO_THINKING = {"enable_thinking": False}
 """What the chat templates of models that think take to leave it out."""
+ALL_TOKENS = {"ignore_eos": True, "skip_special_tokens": False}
+"""Generate on after the answer's end, and send the tokens there as text: a chunk without text has no time."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class ServedEngine:
     def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
         """Stream a completion, and read what the server counted meanwhile."""
         before = self.counters()
-        body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+        body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, **ALL_TOKENS}
         got = stream(self.server.url("/v1/completions"), body)
         return served_answer(got, before, self.counters())
 
@@ -203,7 +206,7 @@ def measure_points(
         for point in sorted(points, key=lambda one: (one.kind, one.tokens)):
             prompt = exact_prompt(engine.encode, point.kind, seed, point.tokens, tail)
             first = engine.ask(prompt, 1)
-            again = engine.ask(prompt, 1) if cached else first
+            again = engine.ask(prompt, 1)
             whole = engine.ask(prompt, generate)
             problems = request_problems(point, generate, first, again, whole, cached=cached)
             if problems:

@@ -130,7 +130,9 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
         watched.points += points
         watched.problems += problems
 
-    run, lines, seconds = boot_arm(setup, arm, place_name(place), watched, watch, shared_caches(setup))
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    shared = shared_caches(setup)
+    run, lines, seconds = boot_arm(setup, arm, place_name(place), watched, watch, shared)
     code = compiled_code(lines)
     lineage = LINEAGES[run.report.lineage]
     problems = [*boot_problems(setup, arm, run, watched), *watched.problems]
@@ -138,14 +140,13 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
     problems += [problem] if problem else []
     if any(LINE.search(line.text) for line in lines):
         problems.append("its instrument was on: the log holds dispatch lines")
-    shared = shared_caches(setup)
     if code.mixed and shared is not None:
         poison(shared, f"boot {place_name(place)} {problem}")
     return BootMeasure(
         arm=arm.text,
         letter="A" if letter == "A" else "B",
         place=place,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        started=started,
         seconds=seconds,
         problems=tuple(problems),
         seen=replace(watched.seen, scratch=scratch_words(run.report)) if watched.seen else None,

@@ -3,7 +3,8 @@
 Served like vLLM's server (/health, /metrics, /tokenize, streamed /v1/completions) and like the engine in one
 process (/encode, /timed). The plan says: `log` (what it prints), `prefill_s`, `step_s`, `tokens_per_step`.
 It may say `fault` (`no-done`, `error`, `no-usage`, `cut`, `no-cache`, `no-metrics`, `short`), `cut_bytes`
-(bytes of an HTTP chunk) and `sent` (a file that gets the moments at which steps were really sent).
+(bytes of an HTTP chunk), `special_from` (the first step whose tokens are special), `boot_s` and `sent` (a
+file that gets the moments at which steps were really sent).
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for number, (at, tokens) in enumerate(steps):
             time.sleep(max(0.0, begun + at - time.perf_counter()))
             sent.append(time.perf_counter())
-            self.event({"choices": [{"index": 0, "text": "word " * tokens}]})
+            word = "word " if number < PLAN.get("special_from", len(steps)) or not skips(asked) else ""
+            self.event({"choices": [{"index": 0, "text": word * tokens}]})
             if fault == "cut" and number == len(steps) // 2:
                 self.wfile.write(b"5\r\ndata")
                 self.close_connection = True
@@ -95,6 +97,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
         """Stay quiet."""
+
+
+def skips(asked: dict[str, Any]) -> bool:
+    """Whether special tokens have no text, as by default."""
+    return bool(asked.get("skip_special_tokens", True))
 
 
 def steps_of(prompt: list[int], max_tokens: int) -> list[tuple[float, int]]:
@@ -158,6 +165,7 @@ def main() -> None:
     """Print the log, then serve."""
     PLAN.update(json.loads(Path(sys.argv[2]).read_text()))
     print(Path(PLAN["log"]).read_text(), end="", flush=True)
+    time.sleep(PLAN.get("boot_s", 0.0))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
     try:
         server.serve_forever()

@@ -83,11 +83,11 @@ def test_numbers() -> None:
 
 
 def test_without_prefix_cache() -> None:
-    """The prefill stands in both requests and goes out of their difference."""
-    engine = Scripted(cached=False)
+    """The prefill stands in both requests and goes out of their difference, whatever the first one cost."""
+    engine = Scripted(cached=False, change={0: {"ttft_s": 9.0, "total_s": 9.0}})
     (point,), problems = measure_points(engine, [POINT], 256, 1, cached=False)
     assert problems == []
-    assert engine.asked == [(100, 1), (100, 256)]
+    assert engine.asked == [(100, 1), (100, 1), (100, 256)]
     assert point.isolated_tok_s.value == pytest.approx(255 / (85 * STEP_S))
     assert point.steps.value == 85.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,22 @@ def test_a_served_boot(bench: Bench) -> None:
     assert point.cached_tokens.value == 384.0
     assert point.step_ms.value == pytest.approx(4.0, rel=0.5)
     assert point.decode_tok_s.value == pytest.approx(31 / 0.040, rel=0.5)
+
+
+def test_tokens_after_the_end_of_the_answer(bench: Bench) -> None:
+    """Special tokens, which a server sends without text by default, are timed like all others."""
+    bench.plan["special_from"] = 4
+    boot = bench.boot(in_process=False)
+    assert boot.problems == ()
+    assert boot.points[0].chunks == 11
+
+
+def test_a_boot_says_when_it_began(bench: Bench) -> None:
+    """Not when it was done: the seconds that it took are counted from there."""
+    bench.plan["boot_s"] = 2.0
+    boot = bench.boot()
+    assert datetime.fromisoformat(boot.started) <= datetime.now(UTC) - timedelta(seconds=2)
+    assert boot.seconds > 2.0
 
 
 def test_any_cut_of_the_stream(bench: Bench) -> None:
