@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import hashlib
 import os
 import re
@@ -22,7 +24,9 @@ SURFACE = (
     "vllm/v1/attention/ops/int4_per_token_head.py",
     "vllm/v1/attention/ops/triton_unified_attention.py",
 )
-"""The files whose content identifies such a tree."""
+"""The files whose content identifies such a tree, with those under `ATTENTION` that are not the wheel's."""
+ATTENTION = "vllm/v1/attention"
+"""Where a patch may bring a kernel in a file of its own."""
 
 
 class InstalledTreeError(StackError):
@@ -48,7 +52,7 @@ def installed_arm() -> Arm | None:
         )
     files = {
         path: FilePair(stock=None, patched=hashlib.sha256((root / path).read_bytes()).hexdigest())
-        for path in SURFACE
+        for path in sorted({*SURFACE, *_own_files(root)})
     }
     listing = "".join(f"{path} {pair.patched}\n" for path, pair in files.items())
     manifest = ArmManifest(
@@ -63,6 +67,22 @@ def installed_arm() -> Arm | None:
         offsets=[],
     )
     return Arm(NAME, root, manifest)
+
+
+def _own_files(root: Path) -> list[str]:
+    """The attention files that the tree's own RECORD lacks or lists with another hash."""
+    records = list(root.glob("vllm-*.dist-info/RECORD"))
+    if len(records) != 1:
+        return []
+    rows = csv.reader(records[0].read_text(encoding="utf-8", errors="replace").splitlines())
+    listed = {row[0]: row[1] for row in rows if len(row) > 1}
+    own = []
+    for file in (root / ATTENTION).rglob("*.py"):
+        path = file.relative_to(root).as_posix()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(file.read_bytes()).digest()).decode().rstrip("=")
+        if listed.get(path) != f"sha256={digest}":
+            own.append(path)
+    return own
 
 
 def _version(root: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,30 @@ def test_the_identity_follows_the_files(tree: Path, monkeypatch: pytest.MonkeyPa
     assert before is not None
     assert after is not None
     assert before.manifest.series_hash != after.manifest.series_hash
+
+
+def test_a_kernel_in_a_file_of_its_own_is_part_of_the_identity(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What RECORD lacks, or lists with another hash, is named; a file as the wheel has it is not."""
+    monkeypatch.setenv("VLLM_ROOT", str(tree))
+    names = {name: f"vllm/v1/attention/ops/{name}.py" for name in ("wheel", "edited", "new")}
+    for name, path in names.items():
+        (tree / path).write_text(name)
+    rows = [f"{names['wheel']},{sha256_of(b'wheel')},5", f"{names['edited']},{sha256_of(b'as built')},8"]
+    (tree / "vllm-0.27.1.dist-info" / "RECORD").write_text("\n".join([*rows, "", "vllm/odd"]) + "\n")
+    before = installed_arm()
+    (tree / names["new"]).write_text("another kernel")
+    after = installed_arm()
+    assert before is not None
+    assert after is not None
+    assert set(before.manifest.files) == {*SURFACE, names["edited"], names["new"]}
+    assert before.manifest.series_hash != after.manifest.series_hash
+
+
+def sha256_of(data: bytes) -> str:
+    """As RECORD writes it."""
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def test_a_folder_without_vllm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
