@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from ci.commands import review
 from ci.commands.run import DEFAULT_ARM, find_arms
@@ -37,10 +39,12 @@ examples:
   python -m ci quality rtx3090-captured --items 50         fewer word problems
 
 FORKPROOF_QUALITY_TEXTS names a folder of texts (en.txt, da.txt, code.txt), FORKPROOF_GSM8K a file of word
-problems (without it lm-eval fetches its own). lm-eval runs in its own environment: nox -s quality.
+problems (without it lm-eval fetches its own), FORKPROOF_TOOL_PARSER how the model writes tool calls, as
+vLLM's --tool-call-parser takes it. lm-eval runs in its own environment: nox -s quality.
 """
 TEXTS_VARIABLE = "FORKPROOF_QUALITY_TEXTS"
 MATHS_VARIABLE = "FORKPROOF_GSM8K"
+PARSER_VARIABLE = "FORKPROOF_TOOL_PARSER"
 ITEMS = 200
 PART_CHARS = 8000
 TEXT_LIMIT_BYTES = 16 << 20
@@ -106,12 +110,19 @@ class Quality:
         self.texts = read_texts(self.variables.get(TEXTS_VARIABLE))
         maths = self.variables.get(MATHS_VARIABLE)
         self.maths = Path(maths) if maths else None
+        self.parser = self.variables.get(PARSER_VARIABLE) or ""
+        if not self.parser:
+            raise UsageError(
+                f"{PARSER_VARIABLE} is not set: vLLM answers no request with tools without it",
+                remedy=f"export {PARSER_VARIABLE}=NAME, the model's own among those of vllm serve --help",
+            )
 
     @property
     def key(self) -> str:
         """Everything that the arms of the session have in common."""
         head = self.session.head()
-        return session_key(head.key, repr(sorted(head.conditions.items())), str(self.items), repr(self.texts))
+        conditions = repr(sorted(head.conditions.items()))
+        return session_key(head.key, conditions, str(self.items), repr(self.texts), self.parser)
 
     def scores(self) -> tuple[ArmScores, ArmScores]:
         """What both arms said; an arm that has answered is not asked again."""
@@ -123,7 +134,8 @@ class Quality:
         kept = read_scores(path, self.key)
         if kept is not None:
             return kept
-        found = self.ask(self.session.setup(self.session.folder), letter)
+        setup = self.session.setup(self.session.folder)
+        found = self.ask(dataclasses.replace(setup, profile=with_tools(setup.profile, self.parser)), letter)
         write_atomic(path, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
         return found
 
@@ -184,13 +196,12 @@ class Quality:
         found = {}
         for name in CONVERSATIONS:
             turns = turns_of(name, self.session.measure.seed)
-            one = talk(
+            found[name] = talk(
                 lambda asked: server.post("/v1/chat/completions", asked, CHAT_TIMEOUT_S),
                 model,
                 turns,
                 repeats,
             )
-            found[name] = Talk(one.completions, one.right, one.loops, one.truncated)
         return found
 
     # --- judging ------------------------------------------------------------------
@@ -209,6 +220,17 @@ class Quality:
         return code
 
 
+def with_tools(profile: Profile, parser: str) -> Profile:
+    """The profile under which the server lets its model choose a tool.
+
+    Args:
+        profile: of both arms.
+        parser: reads the calls out of the model's text, by vLLM's name for it.
+    """
+    flags = [*profile.serve.flags, "--enable-auto-tool-choice", "--tool-call-parser", parser]
+    return replace(profile, serve=replace(profile.serve, flags=flags))
+
+
 def read_scores(path: Path, key: str) -> ArmScores | None:
     """What an arm said, if it was asked in this session.
 
@@ -223,7 +245,8 @@ def read_scores(path: Path, key: str) -> ArmScores | None:
         raise QualityError(f"{path}: {error}", remedy=f"remove {path} to ask the arm again") from error
     if found.key != key:
         raise QualityError(
-            f"{path}: is of another profile, arm, machine or set of texts", remedy=f"move {path.parent} away"
+            f"{path}: is of another profile, arm, machine, tool parser or set of texts",
+            remedy=f"move {path.parent} away",
         )
     return found
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ci.results.quality import Talk
+
 TURNS = 60
 MAX_TOKENS = 512
 LOOKBACK = 12
@@ -38,18 +40,6 @@ class Turn:
     message: str
     tool: str
     number: int
-
-
-@dataclass(frozen=True)
-class Talked:
-    """What one conversation came to."""
-
-    completions: int
-    right: int
-    loops: int
-    truncated: int
-    tokens: int | None
-    """Generated in all; None if the server did not say."""
 
 
 def turns_of(name: str, seed: int, count: int = TURNS) -> list[Turn]:
@@ -81,8 +71,8 @@ def tool_list() -> list[dict[str, Any]]:
     ]
 
 
-def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talked:
-    """Hold a conversation: every message, the model's answer, and what the tool said.
+def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talk:
+    """Hold a conversation: every message, and of every answer its text, or that its call was done.
 
     Args:
         post: asks the chat page; raises for anything but an answer.
@@ -92,7 +82,6 @@ def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talked:
     """
     history: list[dict[str, Any]] = []
     right = looping = truncated = 0
-    tokens: int | None = 0
     for turn in turns:
         history.append({"role": "user", "content": turn.message})
         asked = {
@@ -110,10 +99,8 @@ def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talked:
         right += decision_of(message) == (turn.tool, turn.number if turn.tool != NOTHING else None)
         looping += loops(text)
         truncated += choice.get("finish_reason") == "length"
-        used = (said.get("usage") or {}).get("completion_tokens")
-        tokens = tokens + used if tokens is not None and type(used) is int else None
         history.append({"role": "assistant", "content": text or "Done."})
-    return Talked(len(turns), right, looping, truncated, tokens)
+    return Talk(len(turns), right, looping, truncated)
 
 
 def decision_of(message: Mapping[str, Any]) -> tuple[str, int | None]:

@@ -76,9 +76,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     def launch(profile: Any, seqs: int, root: Path, folder: Path, variables: Any, **more: Any) -> Launch:
         one.booted.append(root.name)
         plan = tmp_path / f"{root.name}.json"
-        plan.write_text(
-            json.dumps({"log": str(ENGINE / "logs" / "v0.27-patched.log"), **one.plans[root.name]})
-        )
+        tools = profile.serve.flags == ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
+        log = str(ENGINE / "logs" / "v0.27-patched.log")
+        plan.write_text(json.dumps({"log": log, "tools": tools, **one.plans[root.name]}))
         env = {**os.environ, "PYTHONPATH": str(root), "VLLM_CACHE_ROOT": str(folder / "c"), **profile.env}
         command = (sys.executable, str(ENGINE / "answering.py"), "{port}", str(plan))
         return Launch(profile.name, command, env, folder, 20.0, more.get("descriptions"))
@@ -105,6 +105,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
         lmeval.PYTHON_VARIABLE: "python-of-lm-eval",
         quality.TEXTS_VARIABLE: str(tmp_path / "texts"),
         quality.MATHS_VARIABLE: str(tmp_path / "maths.jsonl"),
+        quality.PARSER_VARIABLE: "hermes",
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(quality, "load_profile", lambda _name: profile)
@@ -186,7 +187,7 @@ def test_an_arm_that_answered_is_kept(model: Model, command: Command) -> None:
     Path("texts/en.txt").write_text("Other words.\n")
     code, out = command("--items", "40")
     assert code == 2
-    assert "is of another profile, arm, machine or set of texts" in out
+    assert "is of another profile, arm, machine, tool parser or set of texts" in out
 
 
 def test_lm_eval_failed(model: Model, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +202,9 @@ def test_lm_eval_failed(model: Model, command: Command, monkeypatch: pytest.Monk
     assert "verdict: invalid - rtx4090-steps: a request failed: lm-eval ended with status 1" in out
 
 
-@pytest.mark.parametrize("variable", [lmeval.PYTHON_VARIABLE, quality.TEXTS_VARIABLE])
+@pytest.mark.parametrize(
+    "variable", [lmeval.PYTHON_VARIABLE, quality.TEXTS_VARIABLE, quality.PARSER_VARIABLE]
+)
 def test_not_set_up(command: Command, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     """What lm-eval needs is asked for before anything boots."""
     monkeypatch.delenv(variable)

@@ -2,8 +2,8 @@
 
 Pages: /health, /metrics, /tokenize, /v1/models, /v1/completions (token ids or text, with echo and log
 probabilities) and /v1/chat/completions with tools. The plan says: `wrong` (one question in so many gets a
-wrong answer), `logprob` (of each token), `fault` (`loop`, `cut`, in tool conversations), `log` (what it
-prints). A token is a byte.
+wrong answer), `logprob` (of each token), `fault` (`loop`, `cut`, in tool conversations), `tools` (whether it
+was told to take them), `log` (what it prints). A token is a byte.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/tokenize":
             self.answer(json.dumps({"tokens": list(asked["prompt"].encode())}))
+        elif self.path == "/v1/chat/completions" and "tools" in asked and not PLAN.get("tools", True):
+            words = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+            self.answer(json.dumps({"error": {"message": words, "code": 400}}), 400)
         elif self.path == "/v1/chat/completions":
             self.answer(json.dumps(chat(asked)))
         else:
             self.answer(json.dumps(completions(asked)))
 
-    def answer(self, body: str) -> None:
+    def answer(self, body: str, status: int = 200) -> None:
         """Send one answer."""
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body.encode())))
         self.end_headers()
