@@ -6,7 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from ci.errors import ExitCode
+from ci.errors import ExitCode, UsageError
 from ci.rehearsal.play import SCENARIOS, play
 
 FOLDER = Path("out/rehearsal")
@@ -36,8 +36,11 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def run(args: argparse.Namespace) -> ExitCode:
     """Play each scenario and hold it against what it has to show."""
     chosen = [scenario for scenario in SCENARIOS if scenario.name in args.events or not args.events]
-    unknown = set(args.events) - {scenario.name for scenario in SCENARIOS}
-    bad = [f"there is no event {name}" for name in sorted(unknown)]
+    names = [scenario.name for scenario in SCENARIOS]
+    unknown = sorted(set(args.events) - set(names))
+    if unknown:
+        raise UsageError(f"there is no event {', '.join(unknown)}", remedy=f"one of: {', '.join(names)}")
+    bad: list[str] = []
     for scenario in chosen:
         folder = FOLDER.absolute() / scenario.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -49,7 +52,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         for problem in outcome.problems:
             print(f"  {problem}; see {folder}")
             bad.append(problem)
-    code = ExitCode.NO_VERDICT if bad or not chosen else ExitCode.PASS
+    code = ExitCode.NO_VERDICT if bad else ExitCode.PASS
     word = "pass" if code is ExitCode.PASS else "no verdict"
     print(f"verdict: {word} - {len(chosen)} events rehearsed, {len(bad)} problems (exit {int(code)})")
     return code

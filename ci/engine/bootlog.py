@@ -253,7 +253,7 @@ def end_mark(lines: Sequence[LogLine]) -> EndMark | None:
         if said["lines"] != lines[-1].number - 1:
             return None
         return EndMark(said["healthy"] is True, int(said["served"]), said.get("exited") is True)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
@@ -313,11 +313,15 @@ def oom_ranks(lines: Sequence[LogLine]) -> tuple[str, ...]:
 
 
 def captures_of(text: str) -> tuple[int, ...] | None:
-    """The capture list of the engine's configuration line; None if the log shows none."""
+    """The capture list of the engine's configuration line; None if the log shows none, or a damaged one."""
     listed = last_value(patterns.CAPTURES, text)
     if listed is None:
         return None
-    return tuple(sorted(int(size) for size in listed.split(",") if size.strip()))
+    # A terminal may have broken the line anywhere, inside a number too.
+    sizes = [size.strip() for size in listed.replace("\n", "").split(",") if size.strip()]
+    if not all(patterns.CAPTURE.fullmatch(size) for size in sizes):
+        return None
+    return tuple(sorted(map(int, sizes)))
 
 
 def last_value(pattern: re.Pattern[str], text: str) -> str | None:

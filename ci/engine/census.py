@@ -15,8 +15,8 @@ from ci.engine.logtext import LogLine
 from ci.engine.patterns import DEGRADED, EAGER
 
 LINE = re.compile(
-    r"int4 mq3d dispatch: tokens=(?P<tokens>\d+) num_seqs=(?P<seqs>\d+) max_seqlen_q=(?P<longest>\d+) "
-    r"path=(?P<path>2D|3D) reasons=(?P<reasons>\S.*?)\s*$"
+    r"int4 mq3d dispatch: tokens=(?P<tokens>\d{1,18}) num_seqs=(?P<seqs>\d{1,18}) "
+    r"max_seqlen_q=(?P<longest>\d{1,18}) path=(?P<path>2D|3D) reasons=(?P<reasons>\S.*?)\s*$"
 )
 STARTED = re.compile(r"int4 mq3d dispatch: ")
 """A dispatch line, whole or not."""

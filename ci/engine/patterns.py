@@ -9,7 +9,9 @@ import enum
 import re
 from dataclasses import dataclass
 
-NUMBER = r"-?\d[\d,]*(?:\.\d+)?"
+NUMBER = r"-?\d[\d,]{0,19}(?:\.\d{1,20})?"
+"""Of bounded length: a longer row of digits is damage, and would overflow."""
+COUNT = r"-?\d[\d,]{0,19}"
 SIZE = rf"(?P<value>{NUMBER}) ?(?P<unit>[GMK]i?B)\b"
 SECONDS = rf"(?P<value>{NUMBER}) (?:s|secs|seconds)\b"
 
@@ -80,21 +82,19 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     _pattern(Quantity.RESERVED_KV, Kind.SIZE, rf"reserved {SIZE} memory for KV Cache"),
     _pattern(Quantity.NEEDED_KV, Kind.SIZE, rf"\({SIZE} KV cache is needed"),
-    _pattern(Quantity.KV_TOKENS, Kind.COUNT, rf"KV cache size: (?P<value>{NUMBER}) tokens"),
-    _pattern(Quantity.GPU_BLOCKS, Kind.COUNT, r"# (?:GPU|cuda) blocks: (?P<value>\d+)(?=,|\s*$)"),
+    _pattern(Quantity.KV_TOKENS, Kind.COUNT, rf"KV cache size: (?P<value>{COUNT}) tokens"),
+    _pattern(Quantity.GPU_BLOCKS, Kind.COUNT, r"# (?:GPU|cuda) blocks: (?P<value>\d{1,18})(?=,|\s*$)"),
     _pattern(
         Quantity.BLOCK_OVERRIDE,
         Kind.COUNT,
-        r"num_gpu_blocks=[1-9]\d* with num_gpu_blocks_override=(?P<value>\d+)",
+        r"num_gpu_blocks=[1-9]\d* with num_gpu_blocks_override=(?P<value>\d{1,18})(?!\d)",
     ),
     _pattern(
         Quantity.MAX_CONCURRENCY,
         Kind.NUMBER,
         rf"Maximum concurrency for {NUMBER} tokens per request: (?P<value>{NUMBER})x",
     ),
-    _pattern(
-        Quantity.MAX_LEN, Kind.COUNT, rf"Maximum concurrency for (?P<value>{NUMBER}) tokens per request"
-    ),
+    _pattern(Quantity.MAX_LEN, Kind.COUNT, rf"Maximum concurrency for (?P<value>{COUNT}) tokens per request"),
     _pattern(Quantity.GRAPH_MEMORY, Kind.SIZE, rf"Graph capturing finished in .*?took {SIZE}"),
     _pattern(Quantity.GRAPH_MEMORY, Kind.SIZE, rf"CUDA graph pool memory: {SIZE} \(actual\)"),
     _pattern(Quantity.GRAPH_S, Kind.NUMBER, rf"Graph capturing finished in {SECONDS}"),
@@ -115,11 +115,11 @@ PATTERNS: tuple[Pattern, ...] = (
         Kind.NUMBER,
         rf"init engine \([^)]*\) took {NUMBER} s \(compilation: {SECONDS}",
     ),
-    _pattern(Quantity.DRAFTED, Kind.COUNT, r"drafting (?P<value>\d+) tokens per step"),
+    _pattern(Quantity.DRAFTED, Kind.COUNT, r"drafting (?P<value>\d{1,18}) tokens per step"),
     _pattern(
         Quantity.DRAFTS_ASKED,
         Kind.COUNT,
-        r"the remaining \d+ of (?P<value>\d+) verify positions are filled from context",
+        r"the remaining \d+ of (?P<value>\d{1,18}) verify positions are filled from context",
     ),
 )
 
@@ -127,6 +127,8 @@ BACKEND = re.compile(
     r"Using (?:AttentionBackendEnum\.)?(?P<value>(?!\w* ?\w* ?MoE)[A-Z][\w ]*?) (?:attention )?backend\b"
 )
 CAPTURES = re.compile(r"['\"]?cudagraph_capture_sizes['\"]?\s*[:=]\s*\[(?P<value>[\d,\s]*)\]")
+CAPTURE = re.compile(r"\d{1,9}")
+"""One size of that list."""
 ENGINE_VERSION = re.compile(r"(?:LLM engine|vLLM (?:API server )?version) \(?v?(?P<value>\d+\.\d+[\w.+]*)")
 V0 = re.compile(
     r"Memory profiling takes |# cuda blocks: |\[(?:executor_base|llm_engine)\.py:|\bmodel_runner\.py:\d+\] "

@@ -28,8 +28,8 @@ WORDS: tuple[tuple[ScratchEvent, re.Pattern[str]], ...] = (
 """The sizing patch allocates in the builder and does not say that it is late. A line may name where an
 adopted set came from, so the first words count; that something is late counts wherever it stands."""
 ABOUT = re.compile(r"scratch", re.IGNORECASE)
-SIZE = re.compile(r"(?P<value>\d[\d,]*(?:\.\d+)?) ?(?P<unit>[GMK]i?B|B|bytes)\b")
-CAPACITY = re.compile(r"(?:capacity|declares?d?)\D{0,20}(?P<value>\d+)")
+SIZE = re.compile(r"(?<![\d.])(?P<value>\d[\d,]{0,19}(?:\.\d{1,20})?) ?(?P<unit>[GMK]i?B|B|bytes)\b")
+CAPACITY = re.compile(r"(?:capacity|declares?d?)\D{0,20}(?P<value>\d{1,18})(?!\d)")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def from_json(line: LogLine, event: ScratchEvent, start: int) -> ScratchLine:
     for text in (line.text, line.wrapped or ""):
         try:
             plan, _ = json.JSONDecoder().raw_decode(text[start:])
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(plan, dict):
             return from_plan(line, event, plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -34,6 +35,6 @@ def parse_size(digits: str, unit: str) -> Size:
     plain = digits.replace(",", "").strip()
     factor = UNIT_BYTES[unit]
     if factor == 1:
-        return Size(int(plain), 1, f"{digits} {unit}", unit)
+        return Size(round(Decimal(plain)), 1, f"{digits} {unit}", unit)
     decimals = max(USUAL_DECIMALS, len(plain.partition(".")[2]))
     return Size(round(float(plain) * factor), max(1, round(factor / 10**decimals)), f"{digits} {unit}", unit)

@@ -28,7 +28,14 @@ def test_an_event_that_went_otherwise_is_red(
     assert f"1 events rehearsed, {len(problems)} problems" in capsys.readouterr().out
 
 
-def test_an_unknown_event_is_red(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing rehearsed is no pass."""
-    assert cli.main(["rehearse", "nothing"]) == 2
-    assert "there is no event nothing" not in capsys.readouterr().err
+def test_an_unknown_event_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything runs, and with the events that there are."""
+    played: list[Scenario] = []
+    monkeypatch.setattr(rehearse, "play", lambda scenario, folder: played.append(scenario))
+    assert cli.main(["rehearse", "fork", "nothing"]) == 2
+    said = capsys.readouterr().err
+    assert "there is no event nothing" in said
+    assert "missing-lane" in said
+    assert played == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.engine.bootlog import BootReport, Lineage, Outcome, closing_line, read_boot_log
+from ci.engine.bootlog import END_MARK, BootReport, Lineage, Outcome, closing_line, read_boot_log
 from ci.engine.patterns import Quantity
 from ci.engine.scratchlines import ScratchEvent
 from ci.engine.units import GIB, MIB
@@ -169,6 +169,45 @@ def test_number_cut_by_a_wrap() -> None:
     """A terminal that broke a line inside a number does not change the number."""
     text = "(EngineCore pid=5) INFO 01-02 03:04:05 [k.py:5] GPU KV cache size: 207,8\n42 tokens\n"
     assert values(read(text), Quantity.KV_TOKENS) == [207_842]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"GPU KV cache size: {'9' * 5000} tokens",
+        "GPU KV cache size: 12.5 tokens",
+        f"Available KV cache memory: {'9' * 400} GiB",
+        f"# GPU blocks: {'9' * 5000}",
+        f"Overriding num_gpu_blocks=900 with num_gpu_blocks_override={'9' * 5000}",
+    ],
+)
+def test_damaged_number_is_no_number(line: str) -> None:
+    """Digits without an end, or a fraction where things are counted, give None and no crash."""
+    assert not any(figure.readings for figure in read(line + "\n").figures.values())
+
+
+def test_damaged_scratch_line_says_no_size() -> None:
+    """The line is still seen; its numbers are not."""
+    digits = "9" * 5000
+    (found,) = read(f"int4 scratch {digits} MiB allocated at model load, declares {digits}\n").scratch
+    assert (found.event, found.bytes, found.capacity) == (ScratchEvent.LOADED, None, None)
+    (found,) = read("int4 scratch allocated at model load " + '{"a": ' * 50_000 + "\n").scratch
+    assert (found.bytes, found.problem) == (None, "its plan is cut or damaged")
+
+
+@pytest.mark.parametrize("served", ["Infinity", "1e999", "NaN", "null", "[" * 50_000])
+def test_damaged_end_mark_is_none(served: str) -> None:
+    """A log that ends in it counts as cut."""
+    assert read(f'x\n{END_MARK}{{"lines": 1, "healthy": true, "served": {served}}}\n').end is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "captures"),
+    [("1, 2, 16", (1, 2, 16)), ("1, 2, 1\n6", (1, 2, 16)), ("1,\n2", (1, 2)), ("1 2, 3", None), ("", ())],
+)
+def test_captures_across_a_wrap(listed: str, captures: tuple[int, ...] | None) -> None:
+    """A terminal breaks the configuration line anywhere; what is no list of numbers is unknown."""
+    assert read(f"cudagraph_capture_sizes: [{listed}]\n").captures == captures
 
 
 def test_unfinished_number_is_no_number() -> None:

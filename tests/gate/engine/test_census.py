@@ -57,6 +57,12 @@ def test_lines_become_a_table() -> None:
     ]
 
 
+def test_a_line_with_endless_digits_is_cut() -> None:
+    """It is counted as damage, and breaks a rule."""
+    found = census(line(int("9" * 4000), 1, 9))
+    assert (found.calls, found.cut_lines) == ({}, 1)
+
+
 def test_published_share_of_the_band() -> None:
     """One 9-token step among 152, with 16 layers printing a line each."""
     found = census(line(9, 1, 9) * 16 + line(8, 1, 8) * (151 * 16))

@@ -15,6 +15,7 @@ from ci.engine.units import GIB, MIB, parse_size
         ("-2.14", "GiB", round(-2.14 * GIB), round(GIB / 100)),
         ("605.88", "MiB", round(605.88 * MIB), round(MIB / 100)),
         ("47878721024", "bytes", 47_878_721_024, 1),
+        ("12.6", "B", 13, 1),
         ("1,024", "MiB", 1024 * MIB, round(MIB / 100)),
     ],
 )
