@@ -166,7 +166,7 @@ def check_head(response: urllib3.BaseHTTPResponse) -> None:
     kind = response.headers.get("Content-Type", "")
     if response.status == 200 and kind.partition(";")[0].strip().lower() == STREAM_TYPE:
         return
-    said = response.read(2000).decode(errors="replace").strip()
+    said = response.read1(2000).decode(errors="replace").strip()  # what is there: it may never end
     if response.status != 200:
         fail(Failure.STATUS, f"{response.status}: {said}")
     fail(Failure.NO_STREAM, f"Content-Type {kind!r}: {said}")

@@ -154,6 +154,10 @@ def test_http_failures() -> None:
     assert failing() is Failure.UNREACHABLE
     refused = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 5\r\n\r\n{"a"}'
     assert failing(refused) is Failure.STATUS
+    endless = (b"HTTP/1.1 500 Internal Server Error\r\n\r\n", *[b"x"] * 50)
+    begun = time.monotonic()
+    assert failing(*endless, gap_s=0.1, idle_s=1.0) is Failure.STATUS
+    assert time.monotonic() - begun < 2.0
     plain = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     assert failing(plain) is Failure.NO_STREAM
 
