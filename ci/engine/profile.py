@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -24,6 +24,13 @@ UBATCHING_FLAGS = ("--enable-dbo", "--ubatch-size")
 VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Reading = Literal["memory", "clocks", "power_limit", "temperature", "throttle", "processes"]
+"""What the driver can be asked for: the names of `ci.lanes.gpu.READINGS`."""
+
+
 class ProfileError(GateError):
     """A profile that is not there or cannot be used as written."""
 
@@ -35,22 +42,22 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drafter: str | None = None
     method: str | None = None
     """The speculative method, such as `dflash`."""
-    depth: int = 0
+    depth: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Tokens drafted per step."""
 
 
 class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Engine settings. Those that are None are left to vLLM."""
 
-    max_model_len: int
-    max_num_seqs: list[int]
+    max_model_len: Count
+    max_num_seqs: list[Count]
     """One boot each."""
-    max_num_batched_tokens: int | None = None
-    gpu_memory_utilization: float | None = None
+    max_num_batched_tokens: Count | None = None
+    gpu_memory_utilization: Share | None = None
     prefix_cache: bool | None = None
-    match_unit: int | None = None
+    match_unit: Count | None = None
     """`--prefix-match-unit`, in tokens."""
-    capture_sizes: list[int] | None = None
+    capture_sizes: list[Count] | None = None
     """Capture sizes in tokens, where they must not be left to vLLM."""
     eager: bool = False
     flags: list[str] = []
@@ -65,7 +72,7 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a failure: any of these, in the words of the boot report."""
     stage: str | None = None
     """How far a boot that fails comes, in the words of the boot report; None for any."""
-    attempts: int = 1
+    attempts: Count = 1
     """How many boots the expectation was published for."""
     lines: list[str] = []
     """Phrases that the log must contain."""
@@ -74,10 +81,10 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the machine must be like, and how long a boot may take."""
 
-    load_average: float | None = None
-    power_limit_w: float | None = None
-    boot_timeout_s: float = 900.0
-    must_read: list[str] = []
+    load_average: Positive | None = None
+    power_limit_w: Positive | None = None
+    boot_timeout_s: Positive = 900.0
+    must_read: list[Reading] = []
     """Readings of the GPU without which no boot starts; others may be unreadable, as under WSL2."""
 
 
@@ -170,7 +177,7 @@ def parse_profile(text: str, path: Path) -> Profile:
         raise ProfileError(
             f"{path}: expects a failure of any kind", remedy='write causes = ["out of memory"]'
         )
-    if not profile.serve.max_num_seqs or min(profile.serve.max_num_seqs) < 1:
+    if not profile.serve.max_num_seqs:
         raise ProfileError(f"{path}: max_num_seqs must list at least one number of sequences")
     if profile.measure is not None:
         check_measure(profile, profile.measure, path)

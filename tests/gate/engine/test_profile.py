@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -11,12 +12,14 @@ from ci.engine.profile import (
     PROFILES,
     Profile,
     ProfileError,
+    Reading,
     boot_environment,
     load_profile,
     parse_profile,
     profile_names,
     serve_words,
 )
+from ci.lanes.gpu import READINGS
 
 MODELS = {"FORKPROOF_MODEL": "/m/target", "FORKPROOF_DRAFTER": "/m/drafter", "FORKPROOF_DUMMY": "/d"}
 
@@ -130,6 +133,11 @@ def test_unknown_profile_lists_the_known() -> None:
     assert "rtx3090-memory" in str(caught.value)
 
 
+def test_what_a_profile_may_read_is_what_a_driver_can_say() -> None:
+    """Both lists name the same readings."""
+    assert set(get_args(Reading)) == set(READINGS)
+
+
 GOOD = (PROFILES / "rtx3090-memory.toml").read_text(encoding="utf-8")
 
 
@@ -146,6 +154,13 @@ def parse(text: str) -> Profile:
         ("max_num_seqs = [8, 16, 32, 64]", "max_num_seqs = []", "at least one number of sequences"),
         ("depth = 7", 'depth = "7"', "Expected `int`"),
         ("[serve]", "[serve]\nmax_seqs = 3", "unknown field"),
+        ("depth = 7", "depth = -7", "`int` >= 0"),
+        ("max_num_seqs = [8", "max_num_seqs = [-8", "`int` >= 1"),
+        ("max_model_len = 180000", "max_model_len = 0", "`int` >= 1"),
+        ("max_model_len = 180000", "max_model_len = 9\ngpu_memory_utilization = 7.5", "`float` <= 1"),
+        ("load_average = 1.3", "load_average = nan", "`float` > 0"),
+        ("load_average = 1.3", "boot_timeout_s = -1.0", "`float` > 0"),
+        ('must_read = ["memory"', 'must_read = ["memroy"', "memroy"),
         ("schema = 1", "schema = 2", "schema 2"),
         ("schema = 1", "schema = ", "rtx3090-memory.toml"),
         ("[limits]", '[expect]\noutcome = "failed"\n\n[limits]', "a failure of any kind"),
