@@ -96,6 +96,10 @@ class Facts:
     """The kernel's lines about GPU faults in the last day."""
     torch: TorchFacts | None
     """None if the stack's environment is not built."""
+    compiler: bool
+    """Whether there is a C compiler, which Triton calls at run time."""
+    headers: bool
+    """Whether the stack's Python has its headers, which that compiler includes."""
     cache: Folder
     folders: tuple[Folder, ...] = ()
     models: tuple[ModelFolder, ...] = ()
@@ -111,7 +115,7 @@ def examine(facts: Facts, lane: Lane) -> list[Finding]:
     findings.append(_load(facts))
     if lane.gpu is None:
         return [*findings, _torch(facts, lane)]
-    findings += [_driver(facts, lane), _torch(facts, lane)]
+    findings += [_driver(facts, lane), _torch(facts, lane), _compiler(facts)]
     if facts.gpu.name is not None:
         findings += [_cuda(facts), _memory(facts), _processes(facts), _clocks(facts), _power(facts)]
         findings += [_ecc(facts), _xid(facts)]
@@ -230,6 +234,16 @@ def _torch(facts: Facts, lane: Lane) -> Finding:
             text = f"torch {torch.version} has no code for {lane.architecture}"
             return Finding("torch", State.FAIL, text, "take another build of torch")
     return Finding("torch", State.OK, f"{torch.version}, CUDA {torch.cuda}, {torch.devices} GPU seen")
+
+
+def _compiler(facts: Facts) -> Finding:
+    lacking = [
+        name
+        for name, there in (("a C compiler", facts.compiler), ("Python's headers", facts.headers))
+        if not there
+    ]
+    text = f"Triton lacks {' and '.join(lacking)}, so no kernel can start" if lacking else "found"
+    return _finding("compiler", not lacking, text, "sudo apt install gcc python3-dev")
 
 
 def _memory(facts: Facts) -> Finding:

@@ -28,6 +28,13 @@ cuda = torch.cuda
 print(json.dumps([torch.__version__, torch.version.cuda, cuda.device_count(), cuda.get_arch_list()]))
 """
 
+HEADERS_PROBE = """\
+import sysconfig
+scheme = sysconfig.get_default_scheme()
+print(sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)["include"])
+"""
+"""Triton's own question."""
+
 
 def read_facts(gpu: bool, cache: Path, out: Path, python: Path, env: Mapping[str, str] = os.environ) -> Facts:
     """Everything about this machine.
@@ -52,6 +59,8 @@ def read_facts(gpu: bool, cache: Path, out: Path, python: Path, env: Mapping[str
         ecc_errors=whole((ask("gpu", (ECC_FIELD,), 0) or {}).get(ECC_FIELD)) if gpu else None,
         xids=read_xids() if gpu else None,
         torch=read_torch(python),
+        compiler=has_compiler(env),
+        headers=has_headers(python),
         cache=folder("cache", cache),
         folders=(folder("runs", out),),
         models=tuple(read_model(name, env.get(name)) for name in MODEL_VARIABLES) if gpu else (),
@@ -110,6 +119,21 @@ def read_torch(python: Path) -> TorchFacts | None:
         last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
         return TorchFacts("", None, 0, (), error=last[:MAX_ERROR_CHARS])
     return TorchFacts(version, cuda, devices, tuple(architectures))
+
+
+def has_compiler(env: Mapping[str, str]) -> bool:
+    """Whether Triton finds a C compiler: the one that CC names, else gcc or clang."""
+    path = env.get("PATH")
+    if "CC" in env:
+        return shutil.which(env["CC"], path=path) is not None
+    return any(shutil.which(name, path=path) for name in ("gcc", "clang"))
+
+
+def has_headers(python: Path) -> bool:
+    """Whether an interpreter has its headers; without the stack's environment, the one that runs this."""
+    asked = python if python.exists() else Path(sys.executable)
+    where = said([str(asked), "-c", HEADERS_PROBE])
+    return where is not None and (Path(where.strip()) / "Python.h").is_file()
 
 
 def folder(name: str, path: Path) -> Folder:

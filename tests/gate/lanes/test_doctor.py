@@ -36,6 +36,8 @@ GOOD = Facts(
     ecc_errors=None,
     xids=(),
     torch=TorchFacts("2.13.0", "13.0", 1, ("sm_80", "sm_86", "sm_90")),
+    compiler=True,
+    headers=True,
     cache=Folder("cache", "/c", True, 100 * GIB),
     folders=(Folder("runs", "out/runs", True, 100 * GIB),),
     models=(ModelFolder("FORKPROOF_MODEL", "/m"),),
@@ -52,7 +54,7 @@ def test_a_machine_that_is_fit_has_no_finding() -> None:
     """Every check is ok, and there is one line for each."""
     found = examine(GOOD, LANES["rtx3090"])
     assert [finding.check for finding in found if finding.state is not State.OK] == []
-    assert len(found) >= 17
+    assert len(found) >= 18
     assert worst(found) is State.OK
 
 
@@ -81,6 +83,8 @@ FAIL, WARN = State.FAIL, State.WARN
         ({"python": (3, 10)}, {"python": FAIL}),
         ({"python": (3, 15)}, {"python": FAIL}),
         ({"git": False}, {"git": FAIL}),
+        ({"compiler": False}, {"compiler": FAIL}),
+        ({"headers": False}, {"compiler": FAIL}),
         ({"root_user": True}, {"user": WARN}),
         ({"sudo": True}, {"user": WARN}),
         ({"sudo": None}, {}),
@@ -148,6 +152,8 @@ def test_what_is_not_ok_has_a_remedy() -> None:
         ecc_errors=1,
         xids=("Xid",),
         torch=TorchFacts("2.13.0", "13.0", 0, ()),
+        compiler=True,
+        headers=True,
         cache=Folder("cache", "/c", False, 0),
         models=(ModelFolder("FORKPROOF_MODEL", None),),
         labels=(),

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from ci.lanes.facts import folder, parse_cuda, parse_runners, read_facts, read_model, read_torch
+from ci.lanes.facts import (
+    folder,
+    has_compiler,
+    has_headers,
+    parse_cuda,
+    parse_runners,
+    read_facts,
+    read_model,
+    read_torch,
+)
 
 HEADING = "| NVIDIA-SMI 580.95.05      Driver Version: 580.95.05      CUDA Version: 13.0     |"
 
@@ -23,6 +32,29 @@ def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     found = folder("cache", tmp_path / "a" / "b")
     assert found.writable
     assert found.free_bytes
+
+
+def test_the_compiler_that_triton_would_call(tmp_path: Path) -> None:
+    """CC decides where it is set; otherwise gcc or clang, on the path."""
+    path = {"PATH": str(tmp_path)}
+    assert not has_compiler(path)
+    (tmp_path / "clang").write_text("")
+    (tmp_path / "clang").chmod(0o755)
+    assert has_compiler(path)
+    assert not has_compiler({**path, "CC": "gcc"})
+    assert has_compiler({**path, "CC": str(tmp_path / "clang")})
+
+
+def test_headers_are_those_of_the_interpreter(tmp_path: Path) -> None:
+    """It is asked where they lie; one that does not answer has none."""
+    lone = tmp_path / "python"
+    lone.write_text(f"#!/bin/sh\necho {tmp_path}\n")
+    lone.chmod(0o755)
+    assert not has_headers(lone)
+    (tmp_path / "Python.h").write_text("")
+    assert has_headers(lone)
+    lone.write_text("#!/bin/sh\nexit 1\n")
+    assert not has_headers(lone)
 
 
 def test_a_model_that_is_whole_or_not(tmp_path: Path) -> None:
