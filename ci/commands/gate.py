@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci.commands import review
-from ci.commands.run import add_options, run_folder, run_suites
+from ci.commands.run import add_options, require_machine, run_folder, run_suites
 from ci.commands.verdict import conclude_all
 from ci.errors import ExitCode, UsageError
 from ci.gate.plan import Plan
@@ -40,7 +40,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(
             f"{ROOT_VARIABLE} is set, and the gate judges the series", remedy=f"unset {ROOT_VARIABLE}"
         )
-    run_suites(args, [(suite, args.lane) for suite in planned_suites(rules.plan, args.lane)])
+    planned = planned_suites(rules.plan, args.lane)
+    require_machine(args.lane)
+    run_suites(args, [(suite, args.lane) for suite in planned])
     known = review.suites_of(rules, review.default_runs(), args.lane)
     return conclude_all([run_folder(suite, args.lane) for suite in known], rules.folder)
 

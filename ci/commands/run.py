@@ -121,10 +121,12 @@ def choose_lanes(suites: Sequence[str], asked: str | None, plan: Plan) -> list[t
     only for the CPU runs there on every machine.
 
     Raises:
-        UsageError: the lane asked for cannot be a lane's name.
+        UsageError: the lane asked for cannot be a lane's name, or has a GPU, and this machine shows none.
     """
     if asked is not None and not is_slug(asked):
         raise UsageError(f"--lane {asked!r}: a lane is named with a-z, 0-9, '.', '_' and '-'")
+    if asked is not None:
+        require_machine(asked)
     machine = asked or detect_lane()
     chosen = []
     for suite in dict.fromkeys(suites):
@@ -138,6 +140,15 @@ def choose_lanes(suites: Sequence[str], asked: str | None, plan: Plan) -> list[t
             )
         chosen.append((suite, lane))
     return chosen
+
+
+def require_machine(lane: str) -> None:
+    """Raise UsageError if a lane has a GPU and this machine shows none: its suites would fail, not regress."""
+    if lane != CPU_LANE and detect_lane() == CPU_LANE:
+        raise UsageError(
+            f"--lane {lane}: this machine shows no GPU, so nothing that it measures is of that lane",
+            remedy=f"nox -s doctor -- --lane {lane}; elsewhere: nox -s dispatch -- --lane {lane}",
+        )
 
 
 def run_suites(

@@ -30,6 +30,15 @@ def test_a_lane_without_a_plan_is_no_pass() -> None:
     assert "cpu, h200" in str(caught.value)
 
 
+def test_a_lane_with_a_gpu_is_not_gated_without_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing runs, and nothing is called regressed."""
+    rules = Rules(tmp_path / "baselines", PLAN, Policy(Path("policy.toml"), ()), ())
+    monkeypatch.setattr(gate.review, "load_rules", lambda folder: rules)
+    monkeypatch.setattr("ci.commands.run.detect_lane", lambda: "cpu")
+    monkeypatch.setattr(gate, "run_suites", lambda args, suites: pytest.fail("it ran"))
+    assert cli.main(["gate", "--lane", "h200"], [gate]) == 2
+
+
 def test_the_verdict_covers_all_that_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """After the runs every suite planned, measured or accepted on the lane is judged."""
     (tmp_path / "runs" / "cpu" / "leftover").mkdir(parents=True)

@@ -50,12 +50,23 @@ def test_a_suite_runs_where_it_is_planned(
     assert choose_lanes([suite for suite, _ in lanes] * 2, None, PLAN) == lanes
 
 
-def test_the_lane_asked_for_is_taken() -> None:
+def test_the_lane_asked_for_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """`--lane` decides alone, planned or not, but only with a name that can be part of a path."""
+    monkeypatch.setattr(run, "detect_lane", lambda: "h200")
+    assert choose_lanes(["property"], "cpu", PLAN) == [("property", "cpu")]
     assert choose_lanes(["property"], "h200", PLAN) == [("property", "h200")]
     for name in ("../cpu", "", "CPU"):
         with pytest.raises(UsageError, match="--lane"):
             choose_lanes(["property"], name, PLAN)
+
+
+@pytest.mark.parametrize("lane", ["rtx3090", "a-lane-of-yours"])
+def test_a_lane_with_a_gpu_is_not_run_without_one(lane: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its suites would fail here, and that is no regression of the patches."""
+    monkeypatch.setattr(run, "detect_lane", lambda: "cpu")
+    with pytest.raises(UsageError, match="this machine shows no GPU") as caught:
+        choose_lanes(["property"], lane, PLAN)
+    assert f"nox -s doctor -- --lane {lane}" in str(caught.value)
 
 
 def test_flags_are_read_as_they_will_be_set() -> None:
