@@ -179,7 +179,7 @@ def enough(
     boots: Sequence[BootMeasure],
     design: Design,
     noise_of: Callable[[str], Noise],
-    noise_of_boot: float = 0.0,
+    noise_of_boot: float,
 ) -> str | None:
     """Why no further boot is needed: the session is invalid, red is certain, or every prompt is decided."""
     problems = session_problems(head, boots, noise_of_boot)

@@ -93,6 +93,7 @@ def test_detectable() -> None:
     assert more is not None
     assert more < loss
     assert detectable_loss(4, 0.0) is None  # four items cannot show a loss at 5%
+    assert power(5, 1.0, 1.0) == 1.0  # all five differ, all for the worse
 
 
 def test_detectable_of_a_pair() -> None:

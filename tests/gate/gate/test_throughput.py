@@ -66,7 +66,7 @@ def test_invalid(name: str) -> None:
     bad = changed(good, place, replace(good[place], **fields))
     problems = session_problems(head(), bad)
     assert any(words in problem for problem in problems), problems
-    assert enough(head(), bad, DESIGN, noise) == f"invalid: {problems[0]}"
+    assert enough(head(), bad, DESIGN, noise, 0.0) == f"invalid: {problems[0]}"
     for record in records_of("steps", head(), bad):
         assert record.value is None
         assert record.reason == f"the session is invalid: {problems[0]}"
@@ -77,6 +77,10 @@ def test_blocks_may_run_on_two_cards_of_a_kind() -> None:
     """Within a block the card is one; another block may have another one."""
     two = [replace(one, machine={"gpu_uuid": f"GPU-{one.place // 4}"}) for one in boots(4)]
     assert session_problems(head(), two) == []
+    mixed = changed(two, 5, replace(two[5], machine={"gpu_uuid": "GPU-0"}))
+    assert session_problems(head(), mixed) == [
+        "block from boot 4: GPU differ: GPU-1 in boot 4, GPU-0 in boot 5"
+    ]
 
 
 def test_other_plan_lines() -> None:
@@ -119,10 +123,31 @@ def test_poisoned_artifact_is_named() -> None:
     assert "with equal text: a poisoned artifact in the compile cache" in found
     other = replace(loads, points=(point(26.0 * 2.6, text="u"),))
     assert "with other text" in disagreements([wrote, other], head(), 0.0)[0]
+    one_module = replace(loads, modules_loaded=1)
+    assert "a poisoned artifact" in disagreements([wrote, one_module], head(), 0.0)[0]
     assert (
         disagreements([wrote, boot(3, 26.1, lineage="warm", modules_loaded=2, modules_compiled=0)], head(), 0)
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow"),
+    [
+        pytest.param((3, 1), (0, 2), id="the fast one loaded too"),
+        pytest.param((0, 0), (0, 2), id="the fast one compiled nothing"),
+        pytest.param((3, 0), (3, 0), id="the slow one loaded nothing"),
+    ],
+)
+def test_a_difference_of_another_kind(fast: tuple[int, int], slow: tuple[int, int]) -> None:
+    """Only code that was fast where it was written and slow where it is loaded is a poisoned artifact."""
+    boots = [
+        boot(place, ms, lineage="warm", modules_compiled=compiled, modules_loaded=loaded)
+        for place, ms, (compiled, loaded) in ((0, 26.0, fast), (3, 26.0 * 2.6, slow), (4, 27.0, (0, 1)))
+    ]
+    (found,) = disagreements(boots, head(), 0.0)
+    assert "allows for one arm" in found
+    assert "poisoned" not in found
 
 
 @pytest.mark.parametrize(
@@ -136,22 +161,22 @@ def test_poisoned_artifact_is_named() -> None:
 )
 def test_enough(pairs: int, ratio: float, words: str | None) -> None:
     """A session ends as soon as red is certain or all is decided, and goes on while it is open."""
-    assert enough(head(), boots(pairs, ratio), DESIGN, noise) == words
+    assert enough(head(), boots(pairs, ratio), DESIGN, noise, 0.0) == words
 
 
 def test_nobody_looks_between_looks() -> None:
     """With looks after 4, 8, 12 and 16 pairs, two pairs decide nothing, however clear they are."""
-    assert enough(head(pairs=16), boots(2, 1.2), Design(0.005, 16), noise) is None
-    assert enough(head(pairs=16), boots(4, 1.2), Design(0.005, 16), noise) == f"red is certain: {POINT}"
+    assert enough(head(pairs=16), boots(2, 1.2), Design(0.005, 16), noise, 0.0) is None
+    assert enough(head(pairs=16), boots(4, 1.2), Design(0.005, 16), noise, 0.0) == f"red is certain: {POINT}"
 
 
 def test_noise_is_measured_to_the_end() -> None:
     """An arm against itself decides nothing early."""
     same = ("patched", "patched")
     its = [replace(one, arm="patched") for one in boots(2)]
-    assert enough(head(arms=same), its, DESIGN, noise) is None
+    assert enough(head(arms=same), its, DESIGN, noise, 0.0) is None
     bad = changed(its, 1, replace(its[1], problems=("cut",)))
-    assert (enough(head(arms=same), bad, DESIGN, noise) or "").startswith("invalid")
+    assert (enough(head(arms=same), bad, DESIGN, noise, 0.0) or "").startswith("invalid")
 
 
 def test_judged_metric() -> None:
