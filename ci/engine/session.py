@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -42,7 +43,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     key: str
     """Hash of everything that the boot depends on: profile, arms, machine."""
-    made: datetime
+    made: Annotated[datetime, msgspec.Meta(tz=True)]
     """When it was kept, in UTC."""
     facts: BootFacts
 
@@ -93,6 +94,8 @@ def kept_file(folder: Path, boot: Boot) -> Path:
 def kept(folder: Path, boot: Boot, key: str, now: datetime) -> BootFacts | None:
     """The facts of a finished boot; None if it has not finished, or so long ago that it is made again.
 
+    So is one of the days to come, which a clock that was wrong has dated.
+
     Raises:
         SessionError: the file is of another session, or damaged.
     """
@@ -108,4 +111,4 @@ def kept(folder: Path, boot: Boot, key: str, now: datetime) -> BootFacts | None:
         raise SessionError(f"{path}: is of a session with another profile, arm or machine", remedy=remedy)
     if (found.facts.arm, found.facts.max_num_seqs) != (boot.arm, boot.max_num_seqs):
         raise SessionError(f"{path}: holds {found.facts.arm} at {found.facts.max_num_seqs}", remedy=remedy)
-    return found.facts if now - found.made < MAX_AGE else None
+    return found.facts if abs(now - found.made) < MAX_AGE else None
