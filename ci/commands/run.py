@@ -143,7 +143,7 @@ def choose_lanes(suites: Sequence[str], asked: str | None, plan: Plan) -> list[t
 
 
 def require_machine(lane: str) -> None:
-    """Raise UsageError if a lane has a GPU and this machine shows none: its suites would fail, not regress."""
+    """Raise UsageError if a lane has a GPU and this machine shows none: that is no regression."""
     if lane != CPU_LANE and detect_lane() == CPU_LANE:
         raise UsageError(
             f"--lane {lane}: this machine shows no GPU, so nothing that it measures is of that lane",

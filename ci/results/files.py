@@ -97,7 +97,9 @@ def open_plain(path: Path, max_bytes: int) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "rb") as stream:
             info = os.fstat(stream.fileno())
             if not stat.S_ISREG(info.st_mode):
-                raise FileUnreadableError(f"{path}: not a plain file", remedy=f"remove it: {path}")
+                raise FileUnreadableError(
+                    f"{path}: not a plain file", remedy="name a plain file, or put one in its place"
+                )
             if info.st_size > max_bytes:
                 raise _too_large(path, info.st_size, max_bytes)
             yield stream
