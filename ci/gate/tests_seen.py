@@ -9,6 +9,13 @@ from ci.results.junit import JUnitCase, JUnitReport
 from ci.results.testcase import State
 
 MAX_WHY_CHARS = 400
+UNFIT = (
+    "ci.lanes.gpu.GpuUnfitError: ",
+    "ci.lanes.gpu.GpuBusyError: ",
+    "ci.engine.profile.ProfileError: ",
+    "ci.errors.UsageError: ",
+)
+"""How pytest begins what a test says that the machine or its settings refused, with nothing measured."""
 
 
 def rows_of_tests(lane: str, suite: str, junit: JUnitReport) -> tuple[Row, ...]:
@@ -49,7 +56,7 @@ def _row(lane: str, suite: str, case: JUnitCase) -> Row:
         suite=suite,
         case=str(case.identity)[:MAX_WHY_CHARS],
         metric="test",
-        verdict=Verdict.REGRESSED if case.failed else Verdict.INVALID,
+        verdict=Verdict.REGRESSED if case.failed and not _refused(case) else Verdict.INVALID,
         cause=Cause.TEST,
         baseline=Value(State.PASSED.value, ""),
         got=Value(case.state.value, ""),
@@ -57,6 +64,12 @@ def _row(lane: str, suite: str, case: JUnitCase) -> Row:
         why=why or f"the test {case.state.value} without a message",
         remedy=f"read console.log in the run folder of {lane}/{suite}",
     )
+
+
+def _refused(case: JUnitCase) -> bool:
+    """Whether each thing that went wrong is a refusal, which says nothing about the patches."""
+    said = [text.message or text.text for text in case.texts]
+    return bool(said) and all(text.startswith(UNFIT) for text in said)
 
 
 def _file_row(lane: str, suite: str, what: str, remedy: str) -> Row:

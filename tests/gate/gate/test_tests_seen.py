@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
 
-from ci.gate.tests_seen import rows_of_tests, warnings_of_tests
+from ci.errors import GateError
+from ci.gate.tests_seen import UNFIT, rows_of_tests, warnings_of_tests
 from ci.gate.verdict import Verdict
 from ci.results.junit import JUnitReport, parse_junit
 
@@ -22,6 +24,26 @@ CASES = {
     "xpassed": ('<failure message="[XPASS(strict)] known"/>', Verdict.REGRESSED, "[XPASS(strict)] known"),
     "error": ('<error message="fixture"/>', Verdict.INVALID, "fixture"),
     "failure-and-error": ('<failure message="no"/><error/>', Verdict.REGRESSED, "no"),
+    "refused": (
+        '<failure message="ci.lanes.gpu.GpuUnfitError: the GPU is not fit"/>',
+        Verdict.INVALID,
+        "ci.lanes.gpu.GpuUnfitError",
+    ),
+    "refused-in-text": (
+        "<failure>ci.errors.UsageError: for another environment</failure>",
+        Verdict.INVALID,
+        "ci.errors.UsageError",
+    ),
+    "refused-and-failed": (
+        '<failure message="ci.engine.profile.ProfileError: not set"/><failure message="no"/>',
+        Verdict.REGRESSED,
+        "ci.engine.profile.ProfileError",
+    ),
+    "speaks-of-refusal": (
+        '<failure message="assert &apos;ci.lanes.gpu.GpuBusyError: x&apos;"/>',
+        Verdict.REGRESSED,
+        "assert",
+    ),
     "silent": ("<failure/>", Verdict.REGRESSED, "the test failed without a message"),
     "crashed": (
         "<error>worker 'gw1' crashed while running</error>",
@@ -38,6 +60,14 @@ def test_red_tests(name: str) -> None:
     (row,) = rows_of_tests("cpu", "property", _report(body))
     assert row.verdict is verdict
     assert row.why.startswith(why)
+
+
+def test_a_failure_without_any_text_is_no_refusal() -> None:
+    """Some writers say only the state."""
+    report = parse_junit(
+        Path("junit.xml"), b'<testsuite><testcase name="a" status="failed" time="0.1"/></testsuite>'
+    )
+    assert [row.verdict for row in rows_of_tests("cpu", "property", report)] == [Verdict.REGRESSED]
 
 
 def test_a_long_failure_is_cut() -> None:
@@ -83,3 +113,10 @@ def test_warnings() -> None:
     assert "repaired: 1 characters" in text
     assert "flaky: a" in text
     assert "1 of 2 tests skipped" in text
+
+
+def test_refusals_are_errors_that_exist() -> None:
+    """An error that moved or was renamed would count as a regression again."""
+    for name in UNFIT:
+        module, _, error = name.removesuffix(": ").rpartition(".")
+        assert issubclass(getattr(importlib.import_module(module), error), GateError)
