@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import secrets
@@ -18,34 +17,32 @@ from msgspec.structs import replace
 from ci.commands import boots as boots_command
 from ci.commands import review
 from ci.commands.throughput_rules import SUITE, Judging
-from ci.engine.abba import SessionError, begin, finished_boots, put_aside, read_head, resumed, run_blocks
+from ci.engine import untimed
+from ci.engine.abba import end_of, finished_boots, open_session, run_blocks
 from ci.engine.dummy import write_dummy
 from ci.engine.identity import resolve_arm
 from ci.engine.orphans import abandoned, end_marked
 from ci.engine.profile import Measure, Profile
 from ci.engine.session import session_key
-from ci.engine.timed_boot import Machine, Setup, census_boot, soak_boot, timed_boot, with_equal_pools
-from ci.errors import ExitCode, GateError, UsageError
-from ci.gate.ab import AbResult, Design, decide
+from ci.engine.timed_boot import Machine, Setup, timed_boot
+from ci.errors import ExitCode, UsageError
 from ci.gate.policy import MAX_PAIRS, MIN_PAIRS
 from ci.gate.throughput import (
-    HIGHER_IS_BETTER,
+    awaits_confirmation,
     enough,
     judge_points,
     records_of,
+    results_of,
     session_problems,
 )
 from ci.gate.verdict import Verdict, last_line, overall
 from ci.lanes.conditions import read_conditions, read_gpus
 from ci.lanes.gpu import GpuState, load_average, read_state
 from ci.report.throughput import render_announcement, render_boots, render_judged
-from ci.results.files import read_limited, write_atomic
 from ci.results.records import Record
 from ci.results.throughput import SCHEMA_VERSION, BootMeasure, SessionHead
 from ci.stack.arms import Arm
 from ci.stack.manifest import read_manifest
-
-CENSUS_FILE = "census.json"
 
 
 def checked_pairs(pairs: int) -> int:
@@ -59,15 +56,11 @@ def checked_pairs(pairs: int) -> int:
     return pairs
 
 
-class SessionOpenError(GateError):
-    """A session is there that has not ended, and nobody said what to do with it."""
-
-
 def measure_of(profile: Profile) -> Measure:
     """What a profile times.
 
     Raises:
-        UsageError: nothing.
+        UsageError: it times nothing.
     """
     if profile.measure is None:
         raise UsageError(
@@ -122,11 +115,10 @@ class Throughput:
             "lineage": profile.lineage,
             "engine": "in-process" if in_process else "server",
         }
-        self.judging = Judging(profile.experiment, lane, self.measure, self.conditions)
-        self.pairs = self.judging.limit if pairs is None else checked_pairs(pairs)
-        self.design = Design(self.judging.margin, self.pairs)
-        self.noise = self.judging.noise
-        self.deviation = self.judging.deviation
+        judging = Judging(profile.experiment, lane, self.measure, self.conditions)
+        self.pairs = judging.limit if pairs is None else checked_pairs(pairs)
+        self.judges = judging.judges(self.pairs)
+        self.deviation = judging.deviation
 
     # --- running ------------------------------------------------------------------
 
@@ -149,76 +141,31 @@ class Throughput:
 
     def run(self, *, resume: bool, fresh: bool = False, blocks: int | None = None) -> Outcome:
         """Run what is left, after census and soak; everything is on disk after each boot."""
-        folder, head, earlier = self.open(resume=resume, fresh=fresh)
-        stop = partial(self.stop, head)
-        kept = finished_boots(folder)
-        done = bool(kept) and (
-            stop(kept) is not None or len(kept) >= 2 * head.pairs or any(boot.problems for boot in kept)
-        )
-        if not done:
-            self.clean()
-            setup, refused = self.warm_up(self.setup(folder), head, kept)
-            if refused:
-                return Outcome(head, tuple(kept), f"invalid: {refused[0]}", earlier, tuple(refused))
-            progress = run_blocks(folder, head.pairs, partial(self.shown_boot, setup, head), stop, blocks)
-        else:
-            progress = run_blocks(folder, head.pairs, no_boot, stop, 0)
-        return Outcome(head, progress.boots, progress.stopped, earlier)
+        opened = open_session(self.folder, self.head(), self.ended, self.held, resume=resume, fresh=fresh)
+        folder, head = opened.folder, opened.head
+        kept = tuple(finished_boots(folder))
+        stopped = end_of(kept, head.pairs, partial(self.stop, head))
+        if stopped is not None:
+            return Outcome(head, kept, stopped, opened.earlier)
+        self.clean()
+        setup, refused = self.warm_up(self.setup(folder), head, kept)
+        if refused:
+            return Outcome(head, kept, f"invalid: {refused[0]}", opened.earlier, tuple(refused))
+        boot_one, stop = partial(self.shown_boot, setup, head), partial(self.stop, head)
+        progress = run_blocks(folder, head.pairs, boot_one, stop, blocks)
+        return Outcome(head, progress.boots, progress.stopped, opened.earlier)
 
-    def open(
-        self, *, resume: bool, fresh: bool
-    ) -> tuple[Path, SessionHead, tuple[SessionHead, Sequence[BootMeasure]] | None]:
-        """The session to run: the open one, a new one, or the one that confirms the last.
-
-        Raises:
-            SessionOpenError: one is open, and neither --resume nor --fresh was given.
-            SessionError: it cannot be gone on with.
-        """
-        first, second = self.folder / "1", self.folder / "2"
-        if fresh:
-            for folder in (first, second):
-                put_aside(folder)
-        head = self.head()
-        current = second if read_head(second) else first
-        kept = read_head(current)
-        if kept is None:
-            if resume:
-                resumed(first, head)
-            return first, begin(first, head), None
-        earlier = (kept_head(first), tuple(finished_boots(first))) if current == second else None
-        if not self.ended(current, kept):
-            if not resume:
-                raise SessionOpenError(
-                    f"{current}: session {kept.run} has not ended",
-                    remedy="--resume to go on with it, --fresh to put it aside",
-                )
-            return current, resumed(current, head), earlier
-        if resume:
-            return current, resumed(current, head), earlier
-        if current == first and self.held(first, kept):
-            confirming = resumed_as(first, head)
-            return second, begin(second, confirming), (kept, tuple(finished_boots(first)))
-        for folder in (first, second):
-            put_aside(folder)
-        return first, begin(first, head), None
-
-    def ended(self, folder: Path, head: SessionHead) -> bool:
+    def ended(self, head: SessionHead, boots: Sequence[BootMeasure]) -> bool:
         """Whether a session needs no further boot."""
-        kept = finished_boots(folder)
-        bad = any(boot.problems for boot in kept)
-        return bad or len(kept) >= 2 * head.pairs or (bool(kept) and self.stop(head, kept) is not None)
+        return end_of(boots, head.pairs, partial(self.stop, head)) is not None
 
-    def held(self, folder: Path, head: SessionHead) -> bool:
-        """Whether a session came out slower, and so has to be confirmed by a fresh one."""
-        kept = finished_boots(folder)
-        if session_problems(head, kept, self.deviation):
-            return False
-        judged = judge_points(head, kept, self.design, self.noise)
-        return any(one.verdict is Verdict.REGRESSED for one in judged)
+    def held(self, head: SessionHead, boots: Sequence[BootMeasure]) -> bool:
+        """Whether a session came out worse, and so has to be confirmed by a fresh one."""
+        return awaits_confirmation(head, boots, self.judges, self.deviation)
 
     def stop(self, head: SessionHead, boots: Sequence[BootMeasure]) -> str | None:
         """Why no further boot is needed."""
-        return enough(head, boots, self.design, self.noise, self.deviation)
+        return enough(head, boots, self.judges, self.deviation)
 
     def clean(self) -> None:
         """End engines that a killed run left behind."""
@@ -250,28 +197,16 @@ class Throughput:
     def warm_up(
         self, setup: Setup, head: SessionHead, kept: Sequence[BootMeasure]
     ) -> tuple[Setup, list[str]]:
-        """Announce the session; then one untimed boot per arm that proves its path, and a warm GPU.
+        """Announce the session; then its untimed boots.
 
         Returns:
-            The setup of the timed boots, both arms with pools of one size, and what is wrong.
+            The setup of the timed boots, and what is wrong.
         """
-        pools = kept_pools(setup.folder / CENSUS_FILE)
-        soaks = 1 if pools and self.measure.soak_s else 0
         mean = sum(boot.seconds for boot in kept) / len(kept) if kept else self.measure.boot_s
-        untimed = soaks if pools else 2
-        self.say(render_announcement(head, len(kept), untimed, mean, self.measure.not_run))
-        problems: list[str] = []
-        if pools is None:
-            seen = [census_boot(setup, "A", 0.0), census_boot(setup, "B", self.measure.soak_s)]
-            problems += [problem for one in seen for problem in one.problems]
-            pools = (seen[0].blocks, seen[1].blocks)
-            if not problems:
-                write_atomic(setup.folder / CENSUS_FILE, json.dumps({"blocks": pools}).encode() + b"\n")
-        elif soaks:
-            problems += soak_boot(setup, self.measure.soak_s)
-        for problem in problems:
-            self.say(f"invalid: {problem}\n")
-        return dataclasses.replace(setup, profile=with_equal_pools(setup.profile, pools)), problems
+        before = untimed.boots_before(setup.folder, self.measure)
+        self.say(render_announcement(head, len(kept), before, mean, self.measure.not_run))
+        profile, problems = untimed.warm_up(setup)
+        return dataclasses.replace(setup, profile=profile), problems
 
     def shown_boot(self, setup: Setup, head: SessionHead, place: int, letter: str) -> BootMeasure:
         """One timed boot, and its lines of the table."""
@@ -301,74 +236,19 @@ class Throughput:
                 self.say(f"invalid: {problem}\n")
             return self.last(Verdict.INVALID, problems[0])
         if outcome.boots:
-            judged = judge_points(outcome.head, outcome.boots, self.design, self.noise)
-            self.say(render_judged(outcome.head, judged, self.design))
-        results = self.results(outcome)
+            self.say(render_judged(judge_points(outcome.head, outcome.boots, self.judges)))
+        results = results_of(self.records(outcome), self.profile.experiment, self.judges)
         verdict, _ = overall((result.verdict for result in results), control_failed=False)
         if outcome.stopped is None:
             return self.last(Verdict.INCONCLUSIVE, f"{len(outcome.boots)} boots so far; go on with --resume")
         worst = next(result for result in results if result.verdict is verdict)
         return self.last(verdict, f"{outcome.stopped}; {worst.why}")
 
-    def results(self, outcome: Outcome) -> list[AbResult]:
-        """The verdict on each prompt, over both sessions where there are two."""
-        higher = HIGHER_IS_BETTER.get(self.measure.judge, False)
-        found = []
-        for record in self.records(outcome):
-            if record.metric == self.measure.judge:
-                point = record.case.removeprefix(f"{self.profile.experiment}-")
-                found.append(decide(record.sessions, self.design, self.noise(point), higher))
-        return found
-
     def last(self, verdict: Verdict, detail: str) -> ExitCode:
         """Print the last line, return its code."""
         code = verdict.exit_code
         self.say(last_line(verdict, f"{self.profile.name} on {self.lane}: {detail}", code) + "\n")
         return code
-
-
-def kept_head(folder: Path) -> SessionHead:
-    """The head of a session that is there.
-
-    Raises:
-        UsageError: it is gone, and with it what the second session would confirm.
-    """
-    head = read_head(folder)
-    if head is None:
-        raise UsageError(f"{folder}: the session to confirm is gone", remedy="begin anew with --fresh")
-    return head
-
-
-def resumed_as(folder: Path, head: SessionHead) -> SessionHead:
-    """The head of a fresh session under the conditions of the one in the folder.
-
-    Raises:
-        SessionError: the conditions differ, so that nothing could be confirmed.
-    """
-    resumed(folder, head)
-    return head
-
-
-def kept_pools(path: Path) -> tuple[int | None, int | None] | None:
-    """Blocks of both arms' pools, by the census boots of a session; None before there were any.
-
-    Raises:
-        SessionError: the file is damaged.
-    """
-    if not path.exists():
-        return None
-    try:
-        first, second = json.loads(read_limited(path, 1 << 16))["blocks"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SessionError(
-            f"{path}: {error!r}", remedy=f"remove {path}: the census boots run again"
-        ) from error
-    return first, second
-
-
-def no_boot(_place: int, _letter: str) -> BootMeasure:
-    """For a session that is complete."""
-    raise AssertionError("a complete session needs no boot")
 
 
 def other_gpus() -> list[GpuState]:

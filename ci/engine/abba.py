@@ -26,10 +26,26 @@ BootOne = Callable[[int, str], BootMeasure]
 """Boots at a place of the order; the letter says which arm."""
 Stop = Callable[[Sequence[BootMeasure]], str | None]
 """After a whole block: why no further boot is needed, or None."""
+About = Callable[[SessionHead, Sequence[BootMeasure]], bool]
+"""Something about a session that its boots tell."""
 
 
 class SessionError(GateError):
     """A session's folder cannot be used for this session."""
+
+
+class SessionOpenError(GateError):
+    """A session is there that has not ended, and nobody said what to do with it."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The session that is to run now."""
+
+    folder: Path
+    head: SessionHead
+    earlier: tuple[SessionHead, Sequence[BootMeasure]] | None
+    """The session that this one confirms or not."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +135,58 @@ def put_aside(folder: Path) -> Path | None:
     return target
 
 
+def open_session(
+    root: Path, head: SessionHead, ended: About, held: About, *, resume: bool, fresh: bool
+) -> Opened:
+    """The session to run: the one that is there, a new one, or the one that confirms it.
+
+    Args:
+        root: folder of a session and of the one that confirms it.
+        head: of the session that would begin now.
+        ended: whether a session needs no further boot.
+        held: whether a session that has ended awaits a fresh one to confirm it.
+        resume: go on with what is there.
+        fresh: put aside what is there.
+
+    Raises:
+        SessionOpenError: one has not ended, and neither `resume` nor `fresh` was given.
+        SessionError: it cannot be gone on with.
+    """
+    first, second = root / "1", root / "2"
+    if fresh:
+        put_both_aside(first, second)
+    kept, confirming = read_head(first), read_head(second)
+    if kept is None:
+        if confirming is not None:
+            raise SessionError(f"{first}: the session to confirm is gone", remedy="begin anew: --fresh")
+        if resume:
+            resumed(first, head)
+        return Opened(first, begin(first, head), None)
+    boots = tuple(finished_boots(first))
+    current, now, earlier = first, kept, None
+    if confirming is not None:
+        current, now, earlier = second, confirming, (kept, boots)
+        boots = tuple(finished_boots(second))
+    if resume:
+        return Opened(current, resumed(current, head), earlier)
+    if not ended(now, boots):
+        raise SessionOpenError(
+            f"{current}: session {now.run} has not ended",
+            remedy="--resume to go on with it, --fresh to put it aside",
+        )
+    if earlier is None and held(kept, boots):
+        resumed(first, head)  # under other conditions nothing could be confirmed
+        return Opened(second, begin(second, head), (kept, boots))
+    put_both_aside(first, second)
+    return Opened(first, begin(first, head), None)
+
+
+def put_both_aside(first: Path, second: Path) -> None:
+    """Move a session away with the one that confirms it."""
+    for folder in (first, second):
+        put_aside(folder)
+
+
 def finished_boots(folder: Path) -> list[BootMeasure]:
     """The boots of whole blocks, in order; those of a block that was interrupted are put aside.
 
@@ -161,6 +229,15 @@ def aside(folder: Path, place: int) -> None:
     shutil.move(folder / BOOTS / f"{place_name(place)}.json", target / f"{place_name(place)}-{number}.json")
 
 
+def end_of(boots: Sequence[BootMeasure], pairs: int, stop: Stop) -> str | None:
+    """Why a session needs no further boot; None if boots are left to run."""
+    bad = next((boot for boot in boots if boot.problems), None)
+    if bad is not None:
+        return f"boot {place_name(bad.place)} cannot be compared"
+    why = stop(boots) if boots else None
+    return why or (f"all {pairs} pairs were run" if len(boots) >= 2 * pairs else None)
+
+
 def run_blocks(
     folder: Path, pairs: int, boot_one: BootOne, stop: Stop, blocks_now: int | None = None
 ) -> Progress:
@@ -174,13 +251,9 @@ def run_blocks(
         blocks_now: run at most so many blocks; None for no limit.
     """
     boots = finished_boots(folder)
-    limit = pairs * 2
     ran = 0
     while True:
-        bad = next((boot for boot in boots if boot.problems), None)
-        why = f"boot {place_name(bad.place)} cannot be compared" if bad else stop(boots) if boots else None
-        if why is None and len(boots) >= limit:
-            why = f"all {pairs} pairs were run"
+        why = end_of(boots, pairs, stop)
         if why is not None or (blocks_now is not None and ran >= blocks_now):
             return Progress(tuple(boots), why)
         block: list[BootMeasure] = []

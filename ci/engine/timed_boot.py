@@ -18,7 +18,7 @@ from ci.engine.compiled import compiled_code, lineage_problem, poison, require_c
 from ci.engine.facts import LINEAGES, problem_of
 from ci.engine.identity import ArmUnderTest, arm_seen, environments, identity_problems, scratch_words
 from ci.engine.logtext import LogLine, read_log
-from ci.engine.measure import Engine, InProcessEngine, ServedEngine, measure_points, soak
+from ci.engine.measure import Engine, InProcessEngine, ServedEngine, measure_points
 from ci.engine.patterns import Quantity
 from ci.engine.profile import Measure, Profile
 from ci.engine.server import Server
@@ -30,7 +30,6 @@ DEBUG = "VLLM_INT4_MQ_3D_DEBUG"
 """The arm's instrument. It runs during a measurement, so it is off in every boot that is timed."""
 KEPT_ENVIRONMENT = {"SPT_NOENV": "1"}
 """A process that gives itself a title writes it over its environment otherwise, which is then not its own."""
-OVERRIDE = "--num-gpu-blocks-override"
 PATIENCE_S = 300.0
 POLL_S = 2.0
 IDLE_BYTES = 1 << 30
@@ -159,65 +158,6 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
     )
 
 
-@dataclass(frozen=True)
-class CensusSeen:
-    """What an untimed boot showed."""
-
-    problems: tuple[str, ...]
-    """What is wrong; empty if the path is proven, or if the profile names none."""
-    blocks: int | None
-    """Of its KV pool; None if /metrics did not say."""
-
-
-def census_boot(setup: Setup, letter: str, soak_s: float) -> CensusSeen:
-    """Boot the arm of a letter untimed with its instrument on, and prove which kernel serves a full draft."""
-    arm = setup.arms["AB".index(letter)]
-    watched = Watched()
-
-    def watch(server: Server, engine: Engine) -> None:
-        engine.ask(engine.encode("The first flights of the program carried no crew. ") or [1], 32)
-        if soak_s:
-            soak(engine, soak_s)
-
-    run, lines, _ = boot_arm(setup, arm, f"census-{letter}", watched, watch, None, debug=True)
-    problems = [*boot_problems(setup, arm, run, watched, debug=True), *watched.problems]
-    batch = setup.profile.model.depth + 1
-    paths = paths_of(lines, batch)
-    said = " and ".join(sorted(paths)) or "no dispatch line"
-    setup.say(f"census of {arm.text}: {said} for batches of {batch} query tokens\n")
-    if setup.measure.paths is not None:
-        expected = setup.measure.paths["AB".index(letter)]
-        if paths != {expected}:
-            problems.append(f"census of {arm.text}: {batch} query tokens take {said}, expected {expected}")
-    return CensusSeen(tuple(problems), run.cache[0].num_gpu_blocks if run.cache else None)
-
-
-def with_equal_pools(profile: Profile, blocks: tuple[int | None, int | None]) -> Profile:
-    """The profile under which both arms have the smaller of their pools.
-
-    An arm that counts its scratch into the memory budget has a smaller pool: both are timed at one size.
-    """
-    first, second = blocks
-    if first is None or second is None or first == second or OVERRIDE in profile.serve.flags:
-        return profile
-    serve = replace(profile.serve, flags=[*profile.serve.flags, OVERRIDE, str(min(first, second))])
-    return replace(profile, serve=serve)
-
-
-def soak_boot(setup: Setup, soak_s: float) -> list[str]:
-    """Keep the GPU at work before a session goes on; nothing is timed."""
-    watched = Watched()
-    run, _, _ = boot_arm(
-        setup, setup.arms[0], "soak", watched, lambda _server, engine: soak_quietly(engine, soak_s), None
-    )
-    return [*boot_problems(setup, setup.arms[0], run, watched), *watched.problems]
-
-
-def soak_quietly(engine: Engine, soak_s: float) -> None:
-    """Soak, and count nothing."""
-    soak(engine, soak_s)
-
-
 def boot_arm(
     setup: Setup,
     arm: ArmUnderTest,
@@ -284,14 +224,6 @@ def boot_problems(
     elif not problems:
         problems.append("it was never looked at while it was up")
     return problems
-
-
-def paths_of(lines: Sequence[LogLine], tokens: int) -> set[str]:
-    """The kernels that batches of one sequence with so many query tokens took, by the log."""
-    found = (LINE.search(line.text) for line in lines)
-    return {
-        match["path"] for match in found if match and int(match["tokens"]) == int(match["longest"]) == tokens
-    }
 
 
 def pool_tokens(run: BootRun) -> Number:

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ci.gate.ab import ERROR, Design, Estimate, Noise, decide_session, pair_ratios
+from ci.gate.ab import ERROR, AbResult, Design, Estimate, Noise, decide, decide_session, pair_ratios
 from ci.gate.looks import PAIRS_PER_BLOCK
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession, Record
 from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
 
-HIGHER_IS_BETTER = {"decode_tok_s": True}
-"""Every other metric that a profile may judge by is a time."""
 UNITS = {
     "step_ms": "ms",
     "isolated_step_ms": "ms",
@@ -133,12 +131,26 @@ def step_ms(boot: BootMeasure, point: str) -> float | None:
 
 
 @dataclass(frozen=True)
+class Judge:
+    """How one metric of every prompt is judged."""
+
+    metric: str
+    higher_is_better: bool
+    """False for times."""
+    design: Design
+    noise_of: Callable[[str], Noise]
+    """Of this metric at a prompt, from the lane's A/A sessions."""
+
+
+@dataclass(frozen=True)
 class Judged:
-    """One prompt's judged metric so far."""
+    """One judged metric of a prompt so far."""
 
     point: str
+    metric: str
     verdict: Verdict
     estimate: Estimate
+    design: Design
 
 
 def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metric: str) -> AbSession | str:
@@ -153,49 +165,71 @@ def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metr
     return AbSession(head.run, head.arms, "".join(boot.letter for boot in boots), tuple(values))
 
 
-def judge_points(
-    head: SessionHead,
-    boots: Sequence[BootMeasure],
-    design: Design,
-    noise_of: Callable[[str], Noise],
-    metric: str | None = None,
-) -> list[Judged]:
-    """Every prompt's judged metric, as a single session would be judged now."""
+def judge_points(head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge]) -> list[Judged]:
+    """Every judged metric of every prompt, as a single session would be judged now."""
     found = []
-    judge = metric or head.judge
-    for point in head.points:
-        session = session_of(head, boots, point, judge)
-        if isinstance(session, str):
-            found.append(Judged(point, Verdict.INVALID, Estimate(0, 0.0)))
-            continue
-        ratios = pair_ratios(session, HIGHER_IS_BETTER.get(judge, False))
-        verdict, estimate = decide_session(ratios, design, noise_of(point), ERROR)
-        found.append(Judged(point, verdict, estimate))
+    for judge in judges:
+        for point in head.points:
+            verdict, estimate = Verdict.INVALID, Estimate(0, 0.0)
+            session = session_of(head, boots, point, judge.metric)
+            if isinstance(session, AbSession):
+                ratios = pair_ratios(session, judge.higher_is_better)
+                verdict, estimate = decide_session(ratios, judge.design, judge.noise_of(point), ERROR)
+            found.append(Judged(point, judge.metric, verdict, estimate, judge.design))
     return found
 
 
 def enough(
-    head: SessionHead,
-    boots: Sequence[BootMeasure],
-    design: Design,
-    noise_of: Callable[[str], Noise],
-    noise_of_boot: float,
+    head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge], noise_of_boot: float
 ) -> str | None:
-    """Why no further boot is needed: the session is invalid, red is certain, or every prompt is decided."""
+    """Why no further boot is needed: the session is invalid, red is certain, or every prompt is decided.
+
+    Args:
+        head: the session.
+        boots: in their order.
+        judges: of its metrics, all with the session's number of pairs.
+        noise_of_boot: as for `session_problems`.
+    """
     problems = session_problems(head, boots, noise_of_boot)
     if problems:
         return f"invalid: {problems[0]}"
     if head.arms[0] == head.arms[1]:
         return None  # an arm against itself is run for its noise: ending early would make that look small
-    if len(boots) not in [2 * pairs for pairs in design.sizes]:
+    if any(len(boots) not in [2 * pairs for pairs in judge.design.sizes] for judge in judges):
         return None  # between two looks nobody looks
-    judged = judge_points(head, boots, design, noise_of)
+    judged = judge_points(head, boots, judges)
     red = next((one for one in judged if one.verdict is Verdict.REGRESSED), None)
     if red is not None:
-        return f"red is certain: {red.point}"
+        return f"red is certain: {red.metric} of {red.point}"
     if all(one.verdict in (Verdict.PASS, Verdict.IMPROVED) for one in judged):
         return "every prompt is decided"
     return None
+
+
+def awaits_confirmation(
+    head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge], noise_of_boot: float
+) -> bool:
+    """Whether a session came out worse in anything that is judged, and so a fresh one has to confirm it."""
+    if session_problems(head, boots, noise_of_boot):
+        return False
+    return any(one.verdict is Verdict.REGRESSED for one in judge_points(head, boots, judges))
+
+
+def results_of(records: Sequence[Record], prefix: str, judges: Sequence[Judge]) -> list[AbResult]:
+    """The verdict on each judged record, over both sessions where there are two.
+
+    Args:
+        records: of `records_of`.
+        prefix: of their case names.
+        judges: of the judged metrics.
+    """
+    found = []
+    for judge in judges:
+        for one in records:
+            if one.metric == judge.metric:
+                noise = judge.noise_of(one.case.removeprefix(f"{prefix}-"))
+                found.append(decide(one.sessions, judge.design, noise, judge.higher_is_better))
+    return found
 
 
 def records_of(

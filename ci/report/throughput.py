@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ci.gate.ab import Design, describe
+from ci.gate.ab import describe
 from ci.gate.looks import PAIRS_PER_BLOCK
 from ci.gate.throughput import Judged
 from ci.report.words import plain
@@ -45,10 +45,11 @@ def boot_rows(boot: BootMeasure) -> list[tuple[str, ...]]:
     ]
 
 
-def render_judged(head: SessionHead, judged: Sequence[Judged], design: Design) -> str:
-    """The judged metric of each prompt: effect, interval, and the smallest loss that could have been seen."""
+def render_judged(judged: Sequence[Judged]) -> str:
+    """The judged metrics of each prompt: effect, interval, and the smallest loss to be seen."""
     lines = [
-        f"{one.point} {head.judge}: {one.verdict.value}: {describe(one.estimate, design)}" for one in judged
+        f"{one.point} {one.metric}: {one.verdict.value}: {describe(one.estimate, one.design)}"
+        for one in judged
     ]
     return "\n".join(lines) + "\n"
 

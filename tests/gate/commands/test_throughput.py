@@ -157,7 +157,7 @@ def command(machine: Machine, capsys: pytest.CaptureFixture[str]) -> Command:
         (
             1.03,
             2,
-            "inconclusive - any-gpu-units on rtx4090: red is certain: prose-400; awaiting confirmation",
+            "inconclusive - any-gpu-units on rtx4090: red is certain: isolated_step_ms of prose-400; await",
         ),
     ],
 )

@@ -18,16 +18,20 @@ from ci.engine.abba import (
     ASIDE,
     BOOTS,
     HEAD_FILE,
+    About,
+    Opened,
     SessionError,
+    SessionOpenError,
     begin,
     finished_boots,
+    open_session,
     put_aside,
     read_head,
     resumed,
     run_blocks,
 )
 from ci.gate.throughput import records_of
-from ci.results.throughput import BootMeasure
+from ci.results.throughput import BootMeasure, SessionHead
 from tests.gate.gate.boots import boot, head
 
 PAIRS = 4
@@ -206,3 +210,53 @@ def test_damaged_head(tmp_path: Path) -> None:
     begin(tmp_path, replace(head(), schema=2))
     with pytest.raises(SessionError, match="schema 2"):
         read_head(tmp_path)
+
+
+def yes(_head: SessionHead, _boots: object) -> bool:
+    """A session that has ended, or is held."""
+    return True
+
+
+def no(_head: SessionHead, _boots: object) -> bool:
+    """Neither."""
+    return False
+
+
+def opened(root: Path, run: str, ended: About = no, held: About = no, **how: bool) -> Opened:
+    """The session to run."""
+    resume, fresh = how.get("resume", False), how.get("fresh", False)
+    return open_session(root, head(run), ended, held, resume=resume, fresh=fresh)
+
+
+def test_open_session(tmp_path: Path) -> None:
+    """It begins, goes on when told to, is confirmed when it is held, and makes room when it is done."""
+    with pytest.raises(SessionError, match="no session to go on with"):
+        opened(tmp_path, "run-0", resume=True)
+    assert opened(tmp_path, "run-1") == Opened(tmp_path / "1", head("run-1"), None)
+    with pytest.raises(SessionOpenError, match="session run-1 has not ended"):
+        opened(tmp_path, "run-2")
+    assert opened(tmp_path, "run-2", resume=True).head.run == "run-1"
+    confirming = opened(tmp_path, "run-2", yes, yes)
+    assert confirming == Opened(tmp_path / "2", head("run-2"), (head("run-1"), ()))
+    with pytest.raises(SessionOpenError, match="session run-2 has not ended"):
+        opened(tmp_path, "run-3")
+    assert opened(tmp_path, "run-3", yes, yes, resume=True) == confirming
+    assert opened(tmp_path, "run-3", yes, yes) == Opened(tmp_path / "1", head("run-3"), None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "1.run-1", "2.run-2"]
+    assert opened(tmp_path, "run-4", fresh=True).head.run == "run-4"
+    assert opened(tmp_path, "run-5", yes, no).folder == tmp_path / "1"
+
+
+def test_confirmation_under_other_conditions(tmp_path: Path) -> None:
+    """A session of another driver would confirm nothing."""
+    begin(tmp_path / "1", replace(head("run-1"), conditions={"driver": "other"}))
+    with pytest.raises(SessionError, match="driver was 'other'"):
+        opened(tmp_path, "run-2", yes, yes)
+
+
+def test_first_session_gone(tmp_path: Path) -> None:
+    """Without the session that it confirms, a second one is of no use."""
+    begin(tmp_path / "2", head("run-2"))
+    with pytest.raises(SessionError, match="the session to confirm is gone"):
+        opened(tmp_path, "run-3", resume=True)
+    assert opened(tmp_path, "run-3", fresh=True).folder == tmp_path / "1"

@@ -2,111 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from ci.engine import timed_boot
-from ci.engine.boot import Launch
 from ci.engine.compiled import MARK, PoisonedLineageError
-from ci.engine.identity import parse_arm
-from ci.engine.profile import Measure, Point, Profile, load_profile
-from ci.engine.timed_boot import (
-    Machine,
-    Setup,
-    busy_others,
-    census_boot,
-    soak_boot,
-    wait_quiet,
-    with_equal_pools,
-)
+from ci.engine.timed_boot import Machine, busy_others, wait_quiet
 from ci.lanes.gpu import GpuUnfitError, parse_state
-from ci.results.throughput import BootMeasure, Number
-
-HERE = Path(__file__).parent
-LOG = (HERE / "logs" / "v0.27-patched.log").read_text(encoding="utf-8")
-QUIET = parse_state({"uuid": "GPU-1", "memory.total": "24576", "memory.used": "300"}, None, ())
-FLAG = "VLLM_INT4_MQ_3D"
-INFO = "(EngineCore pid=7) INFO 01-02 03:04:06"
-COMPILES = f"{INFO} [backends.py:394] Compiling a graph for compile range (1, 2048) takes 4.2 s\n"
-LOADS = f"{INFO} [decorators.py:312] Directly load AOT compilation from path /c/a\n"
-
-
-def dispatch(tokens: int, path: str) -> str:
-    """What the arm's instrument prints of one call."""
-    shape = f"tokens={tokens} num_seqs=1 max_seqlen_q={tokens}"
-    return f"{INFO} [x.py:1] int4 mq3d dispatch: {shape} path={path} reasons=x\n"
-
-
-def profile(**changed: Any) -> Profile:
-    """The 4090's, with a short prompt."""
-    measure = Measure(
-        arms=(f"patched+{FLAG}=0", f"patched+{FLAG}=1"),
-        points=[Point("prose", 400)],
-        generate=31,
-        judge="isolated_step_ms",
-    )
-    base = replace(load_profile("any-gpu-captured"), measure=replace(measure, **changed.pop("measure", {})))
-    return replace(base, **changed)
-
-
-class Bench:
-    """A session of played boots."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self.plan: dict[str, Any] = {"prefill_s": 0.02, "step_s": 0.004, "tokens_per_step": 3}
-        self.log = LOG
-        self.env: dict[str, str] = {}
-        self.roots = {"patched": folder / "arms" / "patched"}
-        (self.roots["patched"] / "vllm").mkdir(parents=True)
-        self.hash = "abc"
-        monkeypatch.setattr(timed_boot, "serve_launch", self.launch)
-
-    def launch(
-        self, made: Profile, seqs: int, root: Path, folder: Path, _variables: Any, **more: Any
-    ) -> Launch:
-        """The player instead of the engine."""
-        (self.folder / "lines.log").write_text(self.log)
-        plan = self.folder / "plan.json"
-        plan.write_text(json.dumps({"log": str(self.folder / "lines.log"), **self.plan}))
-        env = {
-            **os.environ,
-            "PYTHONPATH": str(root),
-            "VLLM_CACHE_ROOT": str(folder / "caches"),
-            **made.env,
-            **self.env,
-        }
-        command = (sys.executable, str(HERE / "player.py"), "{port}", str(plan))
-        return Launch(f"{made.name}-{seqs}", command, env, folder, 20.0, more.get("descriptions"))
-
-    def setup(self, one: Profile | None = None, **changed: Any) -> Setup:
-        """What the boots have in common."""
-        one = one or profile()
-        assert one.measure is not None
-        fields: dict[str, Any] = {
-            "profile": one,
-            "measure": one.measure,
-            "arms": (parse_arm(one.measure.arms[0]), parse_arm(one.measure.arms[1])),
-            "roots": self.roots,
-            "hashes": {"patched": "abc"},
-            "read_hash": lambda _root: self.hash,
-            "folder": self.folder / "session",
-            "variables": {},
-            "machine": Machine(lambda: QUIET, list, lambda: 0.3),
-            "in_process": True,
-        }
-        return Setup(**(fields | changed))
-
-    def boot(self, place: int = 0, **changed: Any) -> BootMeasure:
-        """The boot at a place."""
-        return timed_boot.timed_boot(self.setup(**changed), place, "ABBA"[place % 4])
+from ci.results.throughput import Number
+from tests.gate.engine.played import COMPILES, FLAG, LOADS, LOG, QUIET, Bench, dispatch, profile
 
 
 @pytest.fixture
@@ -219,33 +126,6 @@ def test_mixed_boot(bench: Bench) -> None:
         bench.boot(1, one=shared)
     bench.log = LOG
     assert bench.boot(1).problems == ()
-
-
-def test_census(bench: Bench) -> None:
-    """The untimed boot proves which kernel a full draft takes, with the instrument on."""
-    expecting = profile(measure={"paths": ("2D", "3D")})
-    bench.log = LOG + dispatch(8, "3D") + dispatch(3, "2D")
-    assert census_boot(bench.setup(expecting), "B", 0.0) == timed_boot.CensusSeen((), 10812)
-    (problem,) = census_boot(bench.setup(expecting), "A", 0.0).problems
-    assert f"census of patched+{FLAG}=0: 8 query tokens take 3D, expected 2D" in problem
-    bench.log = LOG
-    assert "take no dispatch line, expected 3D" in census_boot(bench.setup(expecting), "B", 0.0).problems[0]
-    assert census_boot(bench.setup(), "A", 0.05).problems == ()
-
-
-def test_soak(bench: Bench) -> None:
-    """A soak boot times nothing and finds nothing wrong."""
-    assert soak_boot(bench.setup(), 0.05) == []
-
-
-def test_equal_pools() -> None:
-    """Where the arms' pools differ, both are timed with the smaller one; a pool that is set stays."""
-    plain = replace(load_profile("rtx4090-steps"), lineage="fresh")
-    assert with_equal_pools(plain, (100, 100)) == plain
-    assert with_equal_pools(plain, (None, 100)) == plain
-    assert with_equal_pools(plain, (100, 90)).serve.flags == ["--num-gpu-blocks-override", "90"]
-    ours = load_profile("any-gpu-units")
-    assert with_equal_pools(ours, (100, 90)) == ours
 
 
 def test_quiet(bench: Bench) -> None:

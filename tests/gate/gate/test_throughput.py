@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -9,12 +10,15 @@ from msgspec.structs import replace
 
 from ci.gate.ab import Design, Estimate, Noise
 from ci.gate.throughput import (
+    Judge,
     Judged,
+    awaits_confirmation,
     boot_deviation,
     disagreements,
     enough,
     judge_points,
     records_of,
+    results_of,
     session_of,
     session_problems,
 )
@@ -28,9 +32,8 @@ QUIET = Noise(squares=30 * 2e-6, df=30, sessions=5)
 """A lane whose boots vary by 0.1%: pairs by the square root of two times that."""
 
 
-def noise(_point: str) -> Noise:
-    """The lane's."""
-    return QUIET
+JUDGE = Judge("step_ms", higher_is_better=False, design=DESIGN, noise_of=lambda _point: QUIET)
+PREFILL = Judge("prefill_ms", higher_is_better=False, design=Design(0.05, 8), noise_of=lambda _point: QUIET)
 
 
 def test_good_boots() -> None:
@@ -66,7 +69,7 @@ def test_invalid(name: str) -> None:
     bad = changed(good, place, replace(good[place], **fields))
     problems = session_problems(head(), bad)
     assert any(words in problem for problem in problems), problems
-    assert enough(head(), bad, DESIGN, noise, 0.0) == f"invalid: {problems[0]}"
+    assert enough(head(), bad, [JUDGE], 0.0) == f"invalid: {problems[0]}"
     for record in records_of("steps", head(), bad):
         assert record.value is None
         assert record.reason == f"the session is invalid: {problems[0]}"
@@ -153,7 +156,7 @@ def test_a_difference_of_another_kind(fast: tuple[int, int], slow: tuple[int, in
 @pytest.mark.parametrize(
     ("pairs", "ratio", "words"),
     [
-        (2, 1.03, f"red is certain: {POINT}"),
+        (2, 1.03, f"red is certain: step_ms of {POINT}"),
         (2, 0.97, "every prompt is decided"),
         (2, 1.0, "every prompt is decided"),
         (2, 1.005, None),
@@ -161,22 +164,23 @@ def test_a_difference_of_another_kind(fast: tuple[int, int], slow: tuple[int, in
 )
 def test_enough(pairs: int, ratio: float, words: str | None) -> None:
     """A session ends as soon as red is certain or all is decided, and goes on while it is open."""
-    assert enough(head(), boots(pairs, ratio), DESIGN, noise, 0.0) == words
+    assert enough(head(), boots(pairs, ratio), [JUDGE], 0.0) == words
 
 
 def test_nobody_looks_between_looks() -> None:
     """With looks after 4, 8, 12 and 16 pairs, two pairs decide nothing, however clear they are."""
-    assert enough(head(pairs=16), boots(2, 1.2), Design(0.005, 16), noise, 0.0) is None
-    assert enough(head(pairs=16), boots(4, 1.2), Design(0.005, 16), noise, 0.0) == f"red is certain: {POINT}"
+    long = [dataclasses.replace(JUDGE, design=Design(0.005, 16))]
+    assert enough(head(pairs=16), boots(2, 1.2), long, 0.0) is None
+    assert enough(head(pairs=16), boots(4, 1.2), long, 0.0) == f"red is certain: step_ms of {POINT}"
 
 
 def test_noise_is_measured_to_the_end() -> None:
     """An arm against itself decides nothing early."""
     same = ("patched", "patched")
     its = [replace(one, arm="patched") for one in boots(2)]
-    assert enough(head(arms=same), its, DESIGN, noise, 0.0) is None
+    assert enough(head(arms=same), its, [JUDGE], 0.0) is None
     bad = changed(its, 1, replace(its[1], problems=("cut",)))
-    assert (enough(head(arms=same), bad, DESIGN, noise, 0.0) or "").startswith("invalid")
+    assert (enough(head(arms=same), bad, [JUDGE], 0.0) or "").startswith("invalid")
 
 
 def test_judged_metric() -> None:
@@ -185,10 +189,43 @@ def test_judged_metric() -> None:
         replace(one, points=(point(26.0 + one.place / 100, steps=133 if one.letter == "A" else 153),))
         for one in boots(4)
     ]
-    (by_steps,) = judge_points(head(), fewer, DESIGN, noise)
-    (by_tokens,) = judge_points(head(judge="decode_tok_s"), fewer, DESIGN, noise)
+    (by_steps,) = judge_points(head(), fewer, [JUDGE])
+    (by_tokens,) = judge_points(
+        head(), fewer, [dataclasses.replace(JUDGE, metric="decode_tok_s", higher_is_better=True)]
+    )
     assert by_steps.verdict is Verdict.PASS
     assert by_tokens.verdict is Verdict.REGRESSED
+
+
+def slow_prefill(its: list[BootMeasure], ratio: float) -> list[BootMeasure]:
+    """The boots with another time of arm B's prefill, none quite like another."""
+    return [
+        replace(
+            one,
+            points=tuple(
+                replace(
+                    each,
+                    prefill_ms=Number((900.0 + one.place % 3) * (ratio if one.letter == "B" else 1.0)),
+                )
+                for each in one.points
+            ),
+        )
+        for one in its
+    ]
+
+
+def test_every_judged_metric() -> None:
+    """What the policy judges beside the profile's metric ends, holds and decides a session like that one."""
+    both, slower = [JUDGE, PREFILL], slow_prefill(boots(2), 1.1)
+    assert enough(head(), slow_prefill(boots(2), 1.0), both, 0.0) == "every prompt is decided"
+    assert enough(head(), slower, both, 0.0) == f"red is certain: prefill_ms of {POINT}"
+    assert not awaits_confirmation(head(), slower, [JUDGE], 0.0)
+    assert awaits_confirmation(head(), slower, both, 0.0)
+    assert not awaits_confirmation(head(), changed(slower, 1, replace(slower[1], problems=("x",))), both, 0.0)
+    records = records_of("steps", head("run-2"), slower, (head("run-1"), slower))
+    assert [one.verdict for one in results_of(records, "steps", both)] == [Verdict.PASS, Verdict.REGRESSED]
+    undecided = slow_prefill(boots(2), 1.05)
+    assert enough(head(), undecided, both, 0.0) is None
 
 
 def test_records() -> None:
@@ -220,8 +257,8 @@ def test_unread_steps() -> None:
     assert (found["step_ms"].value, found["step_ms"].reason) == (None, "boot 2: /metrics has no iterations")
     assert found["decode_tok_s"].value is not None
     assert session_of(head(), its, POINT, "step_ms") == "boot 2: /metrics has no iterations"
-    (judged,) = judge_points(head(), its, DESIGN, noise)
-    assert judged == Judged(POINT, Verdict.INVALID, Estimate(0, 0.0))
+    (judged,) = judge_points(head(), its, [JUDGE])
+    assert judged == Judged(POINT, "step_ms", Verdict.INVALID, Estimate(0, 0.0), DESIGN)
 
 
 def test_confirmation() -> None:

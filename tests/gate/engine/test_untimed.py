@@ -1,0 +1,86 @@
+"""Boots that nobody times: the path that they prove, and the pools under which a session then runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from ci.engine.abba import SessionError
+from ci.engine.profile import load_profile
+from ci.engine.untimed import (
+    CENSUS_FILE,
+    CensusSeen,
+    boots_before,
+    census_boot,
+    kept_pools,
+    soak_boot,
+    warm_up,
+    with_equal_pools,
+)
+from tests.gate.engine.played import FLAG, LOG, Bench, dispatch, profile
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A session of played boots."""
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_census(bench: Bench) -> None:
+    """The untimed boot proves which kernel a full draft takes, with the instrument on."""
+    expecting = profile(measure={"paths": ("2D", "3D")})
+    bench.log = LOG + dispatch(8, "3D") + dispatch(3, "2D")
+    assert census_boot(bench.setup(expecting), "B", 0.0) == CensusSeen((), 10812)
+    (problem,) = census_boot(bench.setup(expecting), "A", 0.0).problems
+    assert f"census of patched+{FLAG}=0: 8 query tokens take 3D, expected 2D" in problem
+    bench.log = LOG
+    assert "take no dispatch line, expected 3D" in census_boot(bench.setup(expecting), "B", 0.0).problems[0]
+    assert census_boot(bench.setup(), "A", 0.05).problems == ()
+
+
+def test_soak(bench: Bench) -> None:
+    """A soak boot times nothing and finds nothing wrong."""
+    assert soak_boot(bench.setup(), 0.05) == []
+
+
+def test_equal_pools() -> None:
+    """Where the arms' pools differ, both are timed with the smaller one; a pool that is set stays."""
+    plain = replace(load_profile("rtx4090-steps"), lineage="fresh")
+    assert with_equal_pools(plain, (100, 100)) == plain
+    assert with_equal_pools(plain, (None, 100)) == plain
+    assert with_equal_pools(plain, (100, 90)).serve.flags == ["--num-gpu-blocks-override", "90"]
+    ours = load_profile("any-gpu-units")
+    assert with_equal_pools(ours, (100, 90)) == ours
+
+
+def test_warm_up(bench: Bench) -> None:
+    """Both arms prove their path once per session; what went on later only soaks."""
+    soaked = profile(measure={"soak_s": 0.05, "paths": ("3D", "3D")})
+    setup = bench.setup(soaked)
+    assert boots_before(setup.folder, setup.measure) == 2
+    _, problems = warm_up(setup)
+    assert [problem.partition(":")[0] for problem in problems] == [
+        f"census of patched+{FLAG}=0",
+        f"census of patched+{FLAG}=1",
+    ]
+    assert boots_before(setup.folder, setup.measure) == 2  # nothing was proven, so nothing is kept
+    bench.log = LOG + dispatch(8, "3D")
+    assert warm_up(setup) == (soaked, [])
+    assert kept_pools(setup.folder / CENSUS_FILE) == (10812, 10812)
+    assert boots_before(setup.folder, setup.measure) == 1
+    bench.log = LOG
+    assert warm_up(setup) == (soaked, [])
+    without = bench.setup(profile(measure={"soak_s": 0.0}))
+    assert boots_before(without.folder, without.measure) == 0
+
+
+def test_damaged_census(tmp_path: Path) -> None:
+    """What the census boots left is named where it cannot be read."""
+    path = tmp_path / CENSUS_FILE
+    assert kept_pools(path) is None
+    for text in ("{", "{}", '{"blocks": [1]}', "[]"):
+        path.write_text(text)
+        with pytest.raises(SessionError, match=CENSUS_FILE):
+            kept_pools(path)
