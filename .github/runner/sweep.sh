@@ -6,7 +6,8 @@ sweep() {
     for turn in 1 2 3 4 5; do
         found=
         for environment in "${FORKPROOF_PROC:-/proc}"/[0-9]*/environ; do
-            if tr '\0' '\n' <"$environment" 2>/dev/null | grep -q '^FORKPROOF_BOOT='; then
+            # Errors go first: a process may have ended since it was listed, and that is nobody's concern.
+            if tr '\0' '\n' 2>/dev/null <"$environment" | grep -q '^FORKPROOF_BOOT='; then
                 pid="${environment%/environ}"
                 pid="${pid##*/}"
                 if [ "$pid" != "$$" ] && kill -KILL "$pid" 2>/dev/null; then
