@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,12 +22,13 @@ from ci.engine.profile import Profile, filled, load_profile
 from ci.engine.server import Server
 from ci.engine.session import session_key
 from ci.engine.timed_boot import Setup, Watched, boot_arm, boot_problems
-from ci.engine.toolchat import CONVERSATIONS, talk, turns_of
+from ci.engine.toolchat import CONVERSATIONS, TURNS, talk, turns_of
 from ci.errors import ExitCode, GateError, UsageError
 from ci.gate.quality import repeats
 from ci.gate.quality_records import judge, records_of
 from ci.gate.verdict import Verdict, last_line
 from ci.lanes.gpu import lease, read_state
+from ci.report.throughput import minutes
 from ci.results.files import read_limited, write_atomic
 from ci.results.quality import ArmScores, Talk, TextScore
 from ci.results.throughput import Number
@@ -46,6 +48,9 @@ TEXTS_VARIABLE = "FORKPROOF_QUALITY_TEXTS"
 MATHS_VARIABLE = "FORKPROOF_GSM8K"
 PARSER_VARIABLE = "FORKPROOF_TOOL_PARSER"
 ITEMS = 200
+ITEM_S = 3.5
+"""Of a word problem, for an estimate: 381 tokens at 110 tokens per second were published."""
+TURN_S = 1.0
 PART_CHARS = 8000
 TEXT_LIMIT_BYTES = 16 << 20
 SCORE_LIMIT_BYTES = 64 << 20
@@ -79,6 +84,8 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Hold the GPU, ask the arms that have not answered yet, and compare."""
+    if args.items < 1:
+        raise UsageError(f"--items {args.items}: at least 1")
     profile = chosen(load_profile(args.profile), args.arms, None)
     lane = machine_lane(profile)
     built = {arm.name: arm for arm in find_arms(args.arm, args.series, {args.flavour})[args.flavour]}
@@ -126,16 +133,28 @@ class Quality:
 
     def scores(self) -> tuple[ArmScores, ArmScores]:
         """What both arms said; an arm that has answered is not asked again."""
-        return self.arm_scores("A"), self.arm_scores("B")
+        folder = self.session.folder
+        first, second = (read_scores(folder / f"{letter}.json", self.key) for letter in "AB")
+        left, seconds = (first, second).count(None), self.estimate_s()
+        if left:
+            review.say(f"{left} of 2 arms left to ask, about {minutes(left * seconds)}\n")
+        if first is None:
+            begun = time.monotonic()
+            first = self.arm_scores("A")
+            if second is None:
+                review.say(f"1 of 2 arms left to ask, about {minutes(time.monotonic() - begun)}\n")
+        return first, second or self.arm_scores("B")
+
+    def estimate_s(self) -> float:
+        """How long one arm may take, for the first announcement only."""
+        turns = len(CONVERSATIONS) * TURNS
+        return self.session.measure.boot_s + self.items * ITEM_S + turns * TURN_S
 
     def arm_scores(self, letter: str) -> ArmScores:
-        """What one arm said, kept when it is whole."""
-        path = self.session.folder / f"{letter}.json"
-        kept = read_scores(path, self.key)
-        if kept is not None:
-            return kept
+        """What one arm says, kept when it is whole."""
         setup = self.session.setup(self.session.folder)
         found = self.ask(dataclasses.replace(setup, profile=with_tools(setup.profile, self.parser)), letter)
+        path = self.session.folder / f"{letter}.json"
         write_atomic(path, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
         return found
 
@@ -255,13 +274,16 @@ def read_texts(folder: str | None) -> dict[str, list[str]]:
     """The texts of a folder, by the name of their file, in parts that end with a line.
 
     Raises:
-        UsageError: no folder is named, or it has no text.
+        UsageError: no folder is named, it has no text, or a file in it is none.
     """
     remedy = f"export {TEXTS_VARIABLE}=FOLDER with en.txt, da.txt, code.txt"
     if not folder:
         raise UsageError(f"{TEXTS_VARIABLE} is not set: there is no text to score", remedy=remedy)
     files = sorted(Path(folder).glob("*.txt"))
-    texts = {path.stem: parts_of(read_limited(path, TEXT_LIMIT_BYTES).decode("utf-8")) for path in files}
+    try:
+        texts = {path.stem: parts_of(read_limited(path, TEXT_LIMIT_BYTES).decode("utf-8")) for path in files}
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{folder}: a file is not UTF-8: {error}", remedy=remedy) from error
     if not texts or not all(texts.values()):
         raise UsageError(f"{folder}: holds no text, or an empty one", remedy=remedy)
     return texts

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ci.engine.server import ServerError
 from ci.results.quality import Talk
 
 TURNS = 60
@@ -92,15 +93,29 @@ def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talk:
             "max_tokens": MAX_TOKENS,
             "chat_template_kwargs": {"enable_thinking": False},
         }
-        said = post(asked)
-        choice = said["choices"][0]
-        message = choice["message"]
+        choice, message = answer_of(post(asked))
         text = str(message.get("content") or "")
         right += decision_of(message) == (turn.tool, turn.number if turn.tool != NOTHING else None)
         looping += loops(text)
         truncated += choice.get("finish_reason") == "length"
         history.append({"role": "assistant", "content": text or "Done."})
     return Talk(len(turns), right, looping, truncated)
+
+
+def answer_of(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The choice and the message of a completion.
+
+    Raises:
+        ServerError: it has none.
+    """
+    try:
+        choice = said["choices"][0]
+        message = choice["message"]
+    except (KeyError, IndexError, TypeError):
+        choice = message = None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise ServerError(f"a chat was answered with {str(said)[:200]}")
+    return choice, message
 
 
 def decision_of(message: Mapping[str, Any]) -> tuple[str, int | None]:
@@ -112,5 +127,5 @@ def decision_of(message: Mapping[str, Any]) -> tuple[str, int | None]:
         function = calls[0]["function"]
         arguments = json.loads(function["arguments"])
         return str(function["name"]), int(arguments["number"])
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return "unreadable", None

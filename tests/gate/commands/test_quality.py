@@ -181,8 +181,12 @@ def test_other_regressions(model: Model, command: Command, plan: dict[str, Any],
 
 def test_an_arm_that_answered_is_kept(model: Model, command: Command) -> None:
     """Run again, nothing is asked twice; after a change of the texts the answers are another session's."""
-    assert command("--items", "40")[0] == 0
-    assert command("--items", "40")[0] == 0
+    code, out = command("--items", "40")
+    assert code == 0
+    assert "2 of 2 arms left to ask, about 15 min" in out  # 180 s, 40 sums of 3.5 s, 120 turns of 1 s
+    assert "1 of 2 arms left to ask, about 0 min" in out
+    code, out = command("--items", "40")
+    assert (code, "left to ask" in out) == (0, False)
     assert len(model.booted) == 2
     Path("texts/en.txt").write_text("Other words.\n")
     code, out = command("--items", "40")
@@ -213,6 +217,13 @@ def test_not_set_up(command: Command, monkeypatch: pytest.MonkeyPatch, variable:
     assert f"{variable} is not set" in out
 
 
+@pytest.mark.parametrize("items", ["0", "-1"])
+def test_no_items(model: Model, command: Command, items: str) -> None:
+    """No item is not all of them."""
+    code, out = command("--items", items)
+    assert (code, f"--items {items}: at least 1" in out, model.booted) == (2, True, [])
+
+
 def test_texts(tmp_path: Path) -> None:
     """Files are cut at line ends; an empty folder or file is refused."""
     assert parts_of("a\n" * 3) == ["a\na\na\n"]
@@ -222,4 +233,7 @@ def test_texts(tmp_path: Path) -> None:
         read_texts(str(tmp_path))
     (tmp_path / "en.txt").write_text("\n")
     with pytest.raises(UsageError, match="or an empty one"):
+        read_texts(str(tmp_path))
+    (tmp_path / "en.txt").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="a file is not UTF-8"):
         read_texts(str(tmp_path))

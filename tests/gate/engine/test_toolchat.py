@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ci.engine.server import ServerError
 from ci.engine.toolchat import CONVERSATIONS, NOTHING, TOOLS, TURNS, decision_of, talk, turns_of
 from ci.gate.quality import repeats
 from tests.gate.engine import answering
@@ -55,8 +56,16 @@ def test_loops_and_truncations(
         ([{"function": {"name": "read_gauge", "arguments": '{"number": 7}'}}], ("read_gauge", 7)),
         ([{"function": {"name": "read_gauge", "arguments": "{"}}], ("unreadable", None)),
         ([{"function": {"name": "read_gauge", "arguments": json.dumps({"n": 7})}}], ("unreadable", None)),
+        ([{"function": {"name": "read_gauge", "arguments": '{"number": Infinity}'}}], ("unreadable", None)),
     ],
 )
 def test_decisions(calls: object, decision: tuple[str, int | None]) -> None:
     """A call that cannot be read is neither the right one nor no call."""
     assert decision_of({"content": "x", "tool_calls": calls}) == decision
+
+
+@pytest.mark.parametrize("said", [{}, {"choices": []}, {"choices": [{"message": None}]}, {"choices": ["x"]}])
+def test_no_answer(said: dict[str, Any]) -> None:
+    """A page that holds no message is an error of the server, not of the model."""
+    with pytest.raises(ServerError, match="a chat was answered with"):
+        talk(lambda _asked: said, "m", turns_of("mission", 1, 1), repeats)
