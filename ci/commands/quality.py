@@ -190,7 +190,7 @@ class Quality:
         )
 
     def evaluate(self, server: Server, setup: Setup, letter: str) -> lmeval.Answers:
-        """Run lm-eval against the server: texts first, then word problems."""
+        """Run lm-eval against the server: texts first, then word problems, as a chat with thinking off."""
         folder = setup.folder / f"lm-eval-{letter}"
         for old in folder.glob("**/samples_*.jsonl"):
             old.unlink()
@@ -198,9 +198,10 @@ class Quality:
         model = filled(setup.profile.model.path, setup.variables)
         base = server.url("")
         assert self.python is not None  # noqa: S101 - checked when the session was made
-        chat = setup.measure.chat
         runs = [lmeval.command(self.python, base, model, model, folder, tasks[:-1])] if tasks[:-1] else []
-        runs.append(lmeval.command(self.python, base, model, model, folder, tasks[-1:], self.items, chat))
+        runs.append(
+            lmeval.command(self.python, base, model, model, folder, tasks[-1:], self.items, chat=True)
+        )
         for words in runs:
             lmeval.run(words, self.outside(), folder / "lm-eval.log")
         return lmeval.read_answers(folder, list(self.texts))

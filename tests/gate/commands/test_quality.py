@@ -54,18 +54,24 @@ def stand_in(words: Sequence[str], _env: Any, _log: Path, _timeout_s: float = 0.
 
 def answer(url: str, task: dict[str, Any], doc: dict[str, Any], number: int) -> dict[str, Any]:
     """One sample line."""
-    scoring = task["output_type"] == "loglikelihood_rolling"
-    prompt = doc["text"] if scoring else f"Question: {doc['question']}\nAnswer:"
-    asked = json.dumps({"prompt": prompt, "echo": scoring}).encode()
-    request = urllib.request.Request(url, asked, {"Content-Type": "application/json"})  # noqa: S310 - our own host
-    with urllib.request.urlopen(request) as got:  # noqa: S310 - our own host
-        choice = json.loads(got.read())["choices"][0]
-    if scoring:
-        total = sum(one for one in choice["logprobs"]["token_logprobs"] if one is not None)
+    if task["output_type"] == "loglikelihood_rolling":
+        (found,) = posted(url, {"prompt": doc["text"], "echo": True})["choices"]
+        total = sum(one for one in found["logprobs"]["token_logprobs"] if one is not None)
         return {"doc_id": number, "resps": [[str(total)]], "filtered_resps": [str(total)]}
+    assert url.endswith("/v1/chat/completions")  # thinking can be left out of a chat only
+    message = {"role": "user", "content": f"Question: {doc['question']}\nAnswer:"}
+    said = posted(url, {"messages": [message]})["choices"][0]["message"]["content"]
     wanted = doc["answer"].split("####")[-1].strip()
-    right = choice["text"].rstrip(".").split()[-1] == wanted
-    return {"doc_id": number, "resps": [[choice["text"]]], "exact_match": float(right)}
+    right = said.rstrip(".").split()[-1] == wanted
+    return {"doc_id": number, "resps": [[said]], "exact_match": float(right)}
+
+
+def posted(url: str, asked: dict[str, Any]) -> Any:
+    """What the server answers."""
+    body = json.dumps(asked).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - our own host
+    with urllib.request.urlopen(request) as got:  # noqa: S310 - our own host
+        return json.loads(got.read())
 
 
 @pytest.fixture
@@ -92,7 +98,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     arms = [arm("token-units"), arm("patched")]
     steps = load_profile("rtx4090-steps")
     assert steps.measure is not None
-    profile = replace(steps, measure=replace(steps.measure, chat=False))
+    profile = replace(steps, measure=replace(steps.measure, chat=False))  # the timed prompts' own business
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "en.txt").write_text("The crew met the tower.\n" * 900)
     sums = [{"question": f"What is {n} + {3 * n}?", "answer": f"so #### {4 * n}"} for n in range(1, 41)]

@@ -90,13 +90,16 @@ def choice(index: int, prompt: str | list[int], asked: dict[str, Any]) -> dict[s
 
 
 def chat(asked: dict[str, Any]) -> dict[str, Any]:
-    """A call of the tool that the last message names, or what a fault makes of it."""
+    """The sum; with tools a call of the one that the last message names, or what a fault makes of it."""
     message = asked["messages"][-1]["content"]
+    said: dict[str, Any] = {"role": "assistant", "content": None}
+    if "tools" not in asked:
+        said["content"] = choice(0, message, asked)["text"]
+        return {"choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}
     words = message.split()
     names = [tool["function"]["name"] for tool in asked.get("tools", [])]
     name = next((one for one in names if one in words), names[0] if names else "none")
     number = next((int(word.strip(".,")) for word in words if word.strip(".,").isdigit()), 0)
-    said: dict[str, Any] = {"role": "assistant", "content": None}
     finish = "tool_calls"
     if PLAN.get("fault") == "loop":
         said["content"], finish = "I will look at that now. " * 12, "stop"
