@@ -17,7 +17,6 @@ from ci.errors import GateError
 
 PROCESS_START = "process_start_time_seconds"
 CREATED = "_created"
-ENGINE_LABEL = "engine"
 
 
 class MetricsError(GateError):
@@ -33,13 +32,9 @@ class Counter(enum.Enum):
     ITERATIONS = ("vllm:iteration_tokens_total_count",)
     """Engine steps that gave tokens: the number of entries of a histogram over tokens per step."""
     DRAFTS = ("vllm:spec_decode_num_drafts_total",)
-    DRAFT_TOKENS = ("vllm:spec_decode_num_draft_tokens_total",)
-    ACCEPTED_TOKENS = ("vllm:spec_decode_num_accepted_tokens_total",)
     GENERATED_TOKENS = ("vllm:generation_tokens_total",)
-    CACHE_QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total")
     CACHE_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total")
     """Prompt tokens that were found in the prefix cache."""
-    PREEMPTIONS = ("vllm:num_preemptions_total",)
 
 
 Key = tuple[str, frozenset[tuple[str, str]]]
@@ -62,13 +57,6 @@ class Growth:
 
     value: float | None
     reason: str | None = None
-    by_engine: Mapping[str, float] | None = None
-    """Where several engines answer for one server."""
-
-    @property
-    def count(self) -> int | None:
-        """The growth as a whole number."""
-        return None if self.value is None else round(self.value)
 
 
 def read_metrics(page: str | None) -> Snapshot:
@@ -103,7 +91,7 @@ def growth(before: Snapshot, after: Snapshot, counter: Counter) -> Growth:
     earlier, later = before.named(name), after.named(name)
     if not set(earlier) <= set(later):
         return Growth(None, f"{name}: an engine that counted before no longer does")
-    by_engine: dict[str, float] = {}
+    total = 0.0
     for labels, value in later.items():
         # A counter with further labels appears with its first event; until then it stood at nothing.
         grown = value - earlier.get(labels, 0.0)
@@ -111,9 +99,8 @@ def growth(before: Snapshot, after: Snapshot, counter: Counter) -> Growth:
             return Growth(None, f"{name}: {value} is no count")
         if grown < 0:
             return Growth(None, f"{name} fell from {earlier[labels]:g} to {value:g}: it began anew")
-        engine = dict(labels).get(ENGINE_LABEL, "")
-        by_engine[engine] = by_engine.get(engine, 0.0) + grown
-    return Growth(sum(by_engine.values()), by_engine=by_engine)
+        total += grown
+    return Growth(total)
 
 
 def restart(before: Snapshot, after: Snapshot) -> str | None:
