@@ -252,8 +252,10 @@ class Throughput:
 
 
 def other_gpus() -> list[GpuState]:
-    """The state of the host's other GPUs."""
-    return [read_state(index) for index in range(1, len(read_gpus()))]
+    """The state of the host's other GPUs: all but the one that CUDA shows first."""
+    own = read_state().uuid
+    states = [read_state(index) for index in range(len(read_gpus()))]
+    return states[1:] if own is None else [one for one in states if one.uuid != own]
 
 
 def words_of(arms: Sequence[str]) -> str:

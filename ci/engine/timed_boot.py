@@ -103,7 +103,7 @@ def wait_quiet(setup: Setup) -> None:
 def busy_others(states: Sequence[GpuState]) -> list[str]:
     """Which of the host's other GPUs are at work."""
     return [
-        f"GPU {number} of this host is in use"
+        f"GPU {state.uuid or number} of this host is in use"
         for number, state in enumerate(states, start=1)
         if state.pids or (state.used_bytes or 0) > IDLE_BYTES
     ]

@@ -19,7 +19,7 @@ from ci.commands import review, throughput, throughput_session
 from ci.engine import server, timed_boot
 from ci.engine.boot import Launch
 from ci.engine.profile import Measure, Point, load_profile
-from ci.lanes.gpu import parse_state
+from ci.lanes.gpu import GpuState, parse_state
 from ci.results.aa import write_aa
 from ci.results.records import AaSession, AbSession, Acceptance
 
@@ -286,3 +286,18 @@ def test_served(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 2  # no A/A session of served boots: two pairs decide nothing
     assert "4 boots so far" in out
     assert "invalid" not in out
+
+
+@pytest.mark.parametrize(
+    ("own", "others"), [("GPU-0", ["GPU-1", "GPU-2"]), ("GPU-1", ["GPU-0", "GPU-2"]), (None, [None, None])]
+)
+def test_other_gpus(monkeypatch: pytest.MonkeyPatch, own: str | None, others: list[str | None]) -> None:
+    """All but the one in use, whichever of the host's it is; all but the first where none can be told."""
+
+    def state(index: int | None = None) -> GpuState:
+        name = own if index is None else f"GPU-{index}"
+        return parse_state({"uuid": name} if own and name else {}, None, ())
+
+    monkeypatch.setattr(throughput_session, "read_state", state)
+    monkeypatch.setattr(throughput_session, "read_gpus", lambda: [None] * 3)
+    assert [one.uuid for one in throughput_session.other_gpus()] == others
