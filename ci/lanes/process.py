@@ -80,7 +80,10 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that a cancelled job also ends its children."""
+    """Treat SIGTERM as Ctrl-C, so that a cancelled job also ends its children.
+
+    And Ctrl-C as such: a process that a script put into the background inherits that it is ignored.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -88,8 +91,9 @@ def terminated_as_interrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

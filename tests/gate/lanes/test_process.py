@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from ci.lanes.process import run_logged
+import pytest
+
+from ci.lanes.process import run_logged, terminated_as_interrupted
 
 ROOT = Path(__file__).parents[3]
 
@@ -82,3 +84,15 @@ def gone(pid: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_ignored_signal_still_interrupts(number: signal.Signals) -> None:
+    """In the background of a script both may be ignored; a cancelled job has to end all the same."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
