@@ -170,7 +170,7 @@ def read_labels() -> tuple[frozenset[str], ...] | None:
     """Labels of each runner of this repository that is online; None if GitHub cannot be asked."""
     if shutil.which("gh") is None:
         return None
-    text = said(["gh", "api", "repos/{owner}/{repo}/actions/runners"])
+    text = said(["gh", "api", "repos/{owner}/{repo}/actions/runners?per_page=100"])
     return None if text is None else parse_runners(text)
 
 
