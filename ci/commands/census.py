@@ -25,6 +25,7 @@ from ci.engine.profile import Profile, load_profile
 from ci.engine.server import Server
 from ci.engine.session import Boot
 from ci.errors import ExitCode, UsageError
+from ci.gate.verdict import Verdict, last_line
 from ci.lanes.gpu import lease, read_state
 from ci.report.census import render_census, render_census_markdown
 from ci.results.files import read_limited
@@ -122,9 +123,9 @@ def conclude(
     for sentence in broken:
         review.say(f"broken: {sentence}\n")
     unread = unread or (bool(broken) and (not census.calls or bool(census.cut_lines)))
-    code = ExitCode.NO_VERDICT if unread else ExitCode.REGRESSED if broken else ExitCode.PASS
-    word = "invalid" if unread else "regressed" if broken else "pass"
-    review.say(f"verdict: {word} - census of {name}, {len(broken)} rules broken (exit {int(code)})\n")
+    verdict = Verdict.INVALID if unread else Verdict.REGRESSED if broken else Verdict.PASS
+    code = verdict.exit_code
+    review.say(last_line(verdict, f"census of {name}, {len(broken)} rules broken", code) + "\n")
     return code
 
 

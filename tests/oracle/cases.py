@@ -26,7 +26,7 @@ CPU_LAUNCHER_LIMIT = 2**-7 + (2**-6 if ROUNDS_WEIGHTS else 1e-3)
 
 An arm that rounds its weights adds half a unit of them, 2^-12, of values that reach 64.
 """
-CPU_END_TO_END_LIMIT = 4e-3 if ROUNDS_WEIGHTS else 2e-3
+CPU_END_TO_END_LIMIT = 2e-3
 """That error through the inverse transform, which averages it over dimensions, and the output's rounding."""
 
 ELIGIBLE = "NONE(3d eligible)"

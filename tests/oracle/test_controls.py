@@ -146,6 +146,19 @@ def test_wrong_inverse_transform(narrow: Bench, measure: Any, bound: Any) -> Non
     assert errors.launcher <= bound("oracle", "hist-[9]", "launcher_ref_flag1")
 
 
+@pytest.mark.cpu_only
+def test_wrong_transform(narrow: Bench, measure: Any, bound: Any) -> None:
+    """A transform without its signs exceeds the bound of the write's first step."""
+    limit = bound("oracle", "cache-write", "transform_relative")
+    assert worst_write_error(narrow).transform_relative <= limit
+    with kernel_global("single_rht", kernels.fast_hadamard_transform):
+        error = worst_write_error(narrow).transform_relative
+    measure.control(
+        "control-wrong-transform", red=error > limit, metric="transform_relative", value=error, unit="1"
+    )
+    assert error > limit
+
+
 def test_damaged_cache_bytes(narrow: Bench, measure: Any, bound: Any) -> None:
     """One nibble that moved by two steps in one slot exceeds the bound of the write check."""
     limit = bound("oracle", "cache-write", "value_steps")

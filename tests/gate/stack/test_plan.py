@@ -32,6 +32,12 @@ def test_arms_of_our_own_series() -> None:
     ]
 
 
+def test_the_series_session_takes_the_whole_series() -> None:
+    """A patch that is added behind the last arm must not go ungated."""
+    session = (OWN_SERIES.parent / "noxfile.py").read_text(encoding="utf-8")
+    assert f'"gate", "--arm", "{plans(OWN_SERIES)[-1][0]}"' in session
+
+
 def test_a_foreign_series_has_an_arm_per_prefix(make_series: Callable[..., Path]) -> None:
     """Without arms.toml the prefixes are called by their last patch, made fit for a folder name."""
     assert plans(make_series(PATCHES)) == [
