@@ -234,7 +234,8 @@ class Quality:
         problems = [problem for one in scores for problem in one.problems]
         verdict, detail = Verdict.INVALID, problems[0] if problems else ""
         if not problems:
-            verdict, detail = judge(*scores)
+            policy = review.load_rules(review.default_baselines()).policy
+            verdict, detail = judge(*scores, policy)
         code = verdict.exit_code
         review.say(last_line(verdict, f"{self.session.profile.name}: {detail}", code) + "\n")
         return code

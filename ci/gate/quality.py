@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 ALPHA = 0.05
+"""The level of the test whose power is computed: that of the policy's line for `p_loss`."""
 POWER = 0.80
 """How often the smallest detectable loss would be detected."""
 STEP = 0.001

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from ci.gate.policy import Policy
 from ci.gate.quality import Paired, Scored, pair, perplexity
+from ci.gate.values import judge as judge_value
 from ci.gate.verdict import Verdict
 from ci.results.quality import ArmScores
 from ci.results.records import Record
 from ci.results.throughput import Number
 
+SUITE = "quality"
 ALL = "all"
 """The case over all splits of the texts."""
-PERPLEXITY_BOUND = 1.005
-"""Also the policy's: the published splits agree within 0.08%."""
-P_BOUND = 0.05
 
 
-def judge(first: ArmScores, second: ArmScores) -> tuple[Verdict, str]:
-    """The verdict on arm B, and in which numbers it rests."""
+def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict, str]:
+    """The verdict on arm B by the policy's bounds, and in which numbers it rests.
+
+    No accepted value plays a part: what is bounded compares the arms with each other.
+    """
     paired = pair(first.maths, second.maths)
     detectable = paired.detectable
     seen = "no loss at all" if detectable is None else f"a loss of {detectable:.1%} in 80% of cases"
     lost = f"{paired.only_a} items lost, {paired.only_b} won of {paired.items}, p {paired.p_loss:.3f}"
     words = f"{lost}; would have seen {seen}"
-    worse = [name for name, ratio in ratios(first, second).items() if ratio > PERPLEXITY_BOUND]
-    loops = [name for name, one in second.talks.items() if one.loops or one.truncated]
-    if paired.p_loss < P_BOUND or worse or loops:
-        what = [*(f"perplexity of {name}" for name in worse), *(f"loops or cuts in {name}" for name in loops)]
-        return Verdict.REGRESSED, f"{words}; {', '.join(what) or 'fewer right answers'}"
+    worse = [
+        f"{one.case} {one.metric}"
+        for one in records_of(first, second)
+        if one.value is not None
+        and (rule := policy.rule_for(SUITE, one.case, one.metric))
+        and judge_value(rule, one.value, one.value)[0] is not Verdict.PASS
+    ]
+    if worse:
+        return Verdict.REGRESSED, f"{words}; out of bounds: {', '.join(worse)}"
     return Verdict.PASS, words
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci.commands import review
 from ci.commands.quality import Quality, quality_folder
 from ci.commands.throughput_session import Throughput
 from ci.engine.profile import load_profile
 from ci.gate.quality import repeats
-from ci.gate.quality_records import PERPLEXITY_BOUND, judge, ratios, records_of
+from ci.gate.quality_records import judge, records_of
 from ci.gate.verdict import Verdict
 from ci.lanes.gpu import lease, read_state
 from ci.results.quality import ArmScores, TextScore
@@ -26,6 +27,7 @@ LANE = os.environ.get("FORKPROOF_LANE", "cpu")
 PROFILES = {"rtx3090": "rtx3090-captured", "rtx4090": "rtx4090-steps"}
 LOST = 20
 """Items that the control loses."""
+POLICY = review.load_rules(review.default_baselines()).policy
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +55,8 @@ def test_lost_items_are_seen(measure: Any, scores: tuple[ArmScores, ArmScores]) 
     """The reference against itself with 20 right answers made wrong is called worse."""
     reference = scores[0]
     right = [item for item, good in sorted(reference.maths.items()) if good][:LOST]
-    red = judge(reference, replace(reference, maths=reference.maths | dict.fromkeys(right, False)))[0]
-    green = judge(reference, replace(reference, talks={}))[0]
+    red = judge(reference, replace(reference, maths=reference.maths | dict.fromkeys(right, False)), POLICY)[0]
+    green = judge(reference, replace(reference, talks={}), POLICY)[0]
     assert green is Verdict.PASS
     measure.control("control-lost-items", red=red is Verdict.REGRESSED)
     assert red is Verdict.REGRESSED
@@ -67,10 +69,10 @@ def test_worse_text_is_seen(measure: Any, scores: tuple[ArmScores, ArmScores]) -
         name: [TextScore(one.log_likelihood - 0.01 * one.tokens, one.tokens) for one in its]
         for name, its in reference.texts.items()
     }
-    found = ratios(reference, replace(reference, texts=texts))
-    red = all(ratio > PERPLEXITY_BOUND for ratio in found.values()) and bool(found)
+    verdict, why = judge(reference, replace(reference, texts=texts, talks={}), POLICY)
+    red = verdict is Verdict.REGRESSED and all(f"perplexity-{name} ratio" in why for name in texts)
     measure.control("control-worse-text", red=red)
-    assert red, found
+    assert red, why
 
 
 def test_loop_is_seen(measure: Any) -> None:

@@ -166,15 +166,15 @@ def test_worse_answers(model: Model, command: Command) -> None:
     code, out = command("--items", "40")
     assert code == 1
     assert "verdict: regressed - rtx4090-steps: 10 items lost, 0 won of 40, p 0.001" in out
-    assert "fewer right answers" in out
+    assert "out of bounds: gsm8k p_loss" in out
 
 
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ({"logprob": -0.51}, "perplexity of en, perplexity of all"),
-        ({"fault": "loop"}, "loops or cuts in judgment, loops or cuts in mission"),
-        ({"fault": "cut"}, "loops or cuts in judgment"),
+        ({"logprob": -0.51}, "out of bounds: perplexity-en ratio, perplexity-all ratio"),
+        ({"fault": "loop"}, "out of bounds: tools-judgment loops, tools-mission loops"),
+        ({"fault": "cut"}, "out of bounds: tools-judgment truncated"),
     ],
 )
 def test_other_regressions(model: Model, command: Command, plan: dict[str, Any], words: str) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci.gate.policy import parse_policy
+from ci.gate.quality import ALPHA
 from ci.gate.quality_records import judge, ratios, records_of
 from ci.gate.verdict import Verdict
 from ci.results.quality import ArmScores, Talk, TextScore
 from ci.results.throughput import Number
+
+POLICY_FILE = Path(__file__).parents[3] / "baselines" / "policy.toml"
+POLICY = parse_policy(POLICY_FILE.read_text(encoding="utf-8"), POLICY_FILE)
+"""The project's own: a session and the suite have one set of bounds."""
 
 
 def scores(**changed: Any) -> ArmScores:
@@ -30,12 +37,19 @@ def scores(**changed: Any) -> ArmScores:
 def test_published_quality_passes() -> None:
     """The published difference of the captured path: two items and a hundredth of a percent say nothing."""
     worse = scores(maths={str(item): item % 20 != 0 and item not in (1, 2) for item in range(200)})
-    verdict, words = judge(scores(), worse)
+    verdict, words = judge(scores(), worse, POLICY)
     assert verdict is Verdict.PASS
     assert words.startswith("2 items lost, 0 won of 200, p 0.250; would have seen a loss of")
     near = scores(texts={"en": [TextScore(-2.1001 * 100, 100)], "da": [TextScore(-2.2 * 50, 50)]})
     assert ratios(scores(), near)["en"] == pytest.approx(math.exp(0.0001))
-    assert judge(scores(), near)[0] is Verdict.PASS
+    assert judge(scores(), near, POLICY)[0] is Verdict.PASS
+
+
+def test_the_level_is_the_policy_s() -> None:
+    """What a session could have seen is computed for the test that judges it."""
+    rule = POLICY.rule_for("quality", "gsm8k", "p_loss")
+    assert rule is not None
+    assert rule.limit == ALPHA
 
 
 def test_records() -> None:
@@ -68,33 +82,35 @@ def lost(items: int) -> dict[str, bool]:
 @pytest.mark.parametrize(("items", "verdict"), [(4, Verdict.PASS), (5, Verdict.REGRESSED)])
 def test_lost_items(items: int, verdict: Verdict) -> None:
     """Five lost of five that differ come by chance in 3% of cases, four in 6%."""
-    got, words = judge(scores(), scores(maths=lost(items)))
+    got, words = judge(scores(), scores(maths=lost(items)), POLICY)
     assert got is verdict
     assert words.startswith(f"{items} items lost, 0 won of 200")
-    assert words.endswith("fewer right answers") is (verdict is Verdict.REGRESSED)
+    assert words.endswith("; out of bounds: gsm8k p_loss") is (verdict is Verdict.REGRESSED)
 
 
 @pytest.mark.parametrize(("worse", "verdict"), [(0.0049, Verdict.PASS), (0.0051, Verdict.REGRESSED)])
 def test_worse_split(worse: float, verdict: Verdict) -> None:
     """One split over the bound of half a percent is enough, also where all together are within."""
     texts = {"en": [TextScore(-2.1 * 100, 100)], "da": [TextScore(-(2.2 + math.log1p(worse)) * 50, 50)]}
-    got, words = judge(scores(), scores(texts=texts))
+    got, words = judge(scores(), scores(texts=texts), POLICY)
     assert got is verdict
-    assert words.endswith("; perplexity of da") is (verdict is Verdict.REGRESSED)
+    assert words.endswith("; out of bounds: perplexity-da ratio") is (verdict is Verdict.REGRESSED)
 
 
-@pytest.mark.parametrize("talked", [Talk(60, 58, 1, 0), Talk(60, 58, 0, 1)])
-def test_loop_or_cut(talked: Talk) -> None:
+@pytest.mark.parametrize(
+    ("talked", "metric"), [(Talk(60, 58, 1, 0), "loops"), (Talk(60, 58, 0, 1), "truncated")]
+)
+def test_loop_or_cut(talked: Talk, metric: str) -> None:
     """A single completion that loops, or that was cut, is a regression."""
-    got, words = judge(scores(), scores(talks={"mission": talked}))
+    got, words = judge(scores(), scores(talks={"mission": talked}), POLICY)
     assert got is Verdict.REGRESSED
-    assert words.endswith("; loops or cuts in mission")
+    assert words.endswith(f"; out of bounds: tools-mission {metric}")
 
 
 def test_too_few_items() -> None:
     """So few items that no loss of any size could have been seen say so, with the reason."""
     few = scores(maths={"1": True, "2": False})
-    assert "would have seen no loss at all" in judge(few, few)[1]
+    assert "would have seen no loss at all" in judge(few, few, POLICY)[1]
     found = {one.metric: one for one in records_of(few, few) if one.case == "gsm8k"}
     assert found["detectable_loss"].value is None
     assert found["detectable_loss"].reason == "so few items show no loss of any size"
