@@ -75,6 +75,7 @@ def serve_launch(
     in_process: bool = False,
     broken: str | None = None,
     descriptions: Path | None = None,
+    bytecode: Path | None = None,
     python: str = sys.executable,
 ) -> Launch:
     """The launch of an engine from an arm: `vllm serve`, or the engine in one process.
@@ -89,12 +90,13 @@ def serve_launch(
         in_process: without vLLM's server, so that its exact numbers can be read.
         broken: a deliberate break, in process only.
         descriptions: of model classes, kept between boots of this arm; by default each boot makes them anew.
+        bytecode: where Python keeps its bytecode, outside the arms; by default it keeps none.
         python: the interpreter that has the stack.
     """
     env = {name: value for name, value in variables.items() if not name.startswith(SCRUBBED)}
     env |= {
         "PYTHONPATH": os.pathsep.join(map(str, import_path(arm_root, variables))),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        **({"PYTHONPYCACHEPREFIX": str(bytecode)} if bytecode else {"PYTHONDONTWRITEBYTECODE": "1"}),
         "PYTHONUNBUFFERED": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_DO_NOT_TRACK": "1",

@@ -70,7 +70,10 @@ def environments(mark: str) -> list[dict[str, str]]:
     found = []
     for pid, _ in orphans.marked(mark):
         with suppress(OSError):
-            found.append(parse_environ((orphans.PROC / str(pid) / "environ").read_bytes()))
+            environment = parse_environ((orphans.PROC / str(pid) / "environ").read_bytes())
+            # A process that is just executing another program shows an empty one for a moment.
+            if environment.get(orphans.MARK) == mark:
+                found.append(environment)
     return found
 
 

@@ -1,8 +1,8 @@
 """What one healthy engine is asked for, and the numbers that follow from its answers.
 
-For each prompt: one token (which fills the prefix cache), one token again, then all tokens. The second
-request does what the third does before its first decode step, so their differences are decode alone. That
-holds without a prefix cache, too: only the first request of a length may have to compile something.
+For each prompt: all tokens once (which fills the prefix cache, and has every kernel compiled that the prompt
+needs), then rounds of one token and all tokens. The first request of a round does what its second does before
+the first decode step, so their differences are decode alone. That holds without a prefix cache, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ci.engine.client import DEADLINE_S, RequestFailedError, Streamed, stream
 from ci.engine.metrics import Counter, Growth, MetricsError, Snapshot, growth, settled
-from ci.engine.profile import Point
+from ci.engine.profile import Measure, Point
 from ci.engine.prompts import common_tail, exact_prompt
 from ci.engine.server import Server, ServerError
 from ci.errors import GateError
@@ -185,61 +185,78 @@ def tokens_of(said: dict[str, Any]) -> list[int]:
     return tokens
 
 
-def measure_points(
-    engine: Engine, points: Sequence[Point], generate: int, seed: int, *, cached: bool
-) -> tuple[list[PointMeasure], list[str]]:
+def measure_points(engine: Engine, measure: Measure, *, cached: bool) -> tuple[list[PointMeasure], list[str]]:
     """Time every prompt, shorter ones of a kind first; what went wrong ends the boot's measuring.
 
     Args:
         engine: healthy, and asked by nobody else.
-        points: the prompts.
-        generate: tokens of the timed request.
-        seed: of the prose.
+        measure: the prompts, the tokens of a timed request, the seed of the prose, the rounds.
         cached: whether the engine has a prefix cache, whose hits then must be seen.
 
     Returns:
         What was measured, and the problems; a boot with a problem is not compared.
     """
     found: list[PointMeasure] = []
+    generate = measure.generate
     try:
         tail = engine.tail()
-        for point in sorted(points, key=lambda one: (one.kind, one.tokens)):
-            prompt = exact_prompt(engine.encode, point.kind, seed, point.tokens, tail)
-            first = engine.ask(prompt, 1)
-            again = engine.ask(prompt, 1)
-            whole = engine.ask(prompt, generate)
-            problems = request_problems(point, generate, first, again, whole, cached=cached)
+        shortest = min(point.tokens for point in measure.points)
+        # Other words: what the first prefill compiles is no part of a prompt's time, and no prompt's cache.
+        engine.ask(exact_prompt(engine.encode, "prose", measure.seed + 1, shortest, tail), generate)
+        for point in sorted(measure.points, key=lambda one: (one.kind, one.tokens)):
+            prompt = exact_prompt(engine.encode, point.kind, measure.seed, point.tokens, tail)
+            first = engine.ask(prompt, generate)
+            rounds = [(engine.ask(prompt, 1), engine.ask(prompt, generate)) for _ in range(measure.rounds)]
+            problems = request_problems(point, generate, first, rounds, cached=cached)
             if problems:
                 return found, problems
-            found.append(point_measure(point, first, again, whole))
+            found.append(point_measure(point, first, *median_round(rounds)))
     except GateError as error:
         kind = error.failure.name.lower() if isinstance(error, RequestFailedError) else type(error).__name__
         return found, [f"a request failed ({kind}): {error.what}"]
     return found, []
 
 
+Round = tuple[Answer, Answer]
+"""One token, then all tokens of the same prompt."""
+
+
+def median_round(rounds: Sequence[Round]) -> Round:
+    """The round whose decode alone took the median time: one that really was, not a mean of several."""
+    ordered = sorted(rounds, key=lambda one: one[1].total_s - one[0].total_s)
+    return ordered[len(ordered) // 2]
+
+
 def request_problems(
-    point: Point, generate: int, first: Answer, again: Answer, whole: Answer, *, cached: bool
+    point: Point, generate: int, first: Answer, rounds: Sequence[Round], *, cached: bool
 ) -> list[str]:
-    """What makes the three requests of a prompt no measurement."""
+    """What makes the requests of a prompt no measurement."""
     problems = []
-    for answer in (first, again, whole):
+    asked = [(first, generate)]
+    for again, whole in rounds:
+        asked += [(again, 1), (whole, generate)]
+    for answer, tokens in asked:
         if answer.prompt_tokens != point.tokens:
             problems.append(f"{point.name}: the server counted {answer.prompt_tokens} prompt tokens")
             break
-    counts = (first.completion_tokens, again.completion_tokens, whole.completion_tokens)
-    if counts != (1, 1, generate):
-        problems.append(f"{point.name}: {counts} tokens were generated, not 1, 1 and {generate}")
+        if answer.completion_tokens != tokens:
+            problems.append(f"{point.name}: {answer.completion_tokens} tokens were generated, not {tokens}")
+            break
     if cached:
+        problems += hit_problems(point, rounds)
+    return problems
+
+
+def hit_problems(point: Point, rounds: Sequence[Round]) -> list[str]:
+    """What the hits of the prefix cache show to be no decode alone."""
+    for again, whole in rounds:
         hits = (again.cached.value, whole.cached.value)
         if hits[0] is None or hits[1] is None:
             why = again.cached.reason or whole.cached.reason
-            problems.append(f"{point.name}: the prefix cache's hits could not be read: {why}")
-        elif hits[0] != hits[1] or not hits[0] > 0:
-            problems.append(
-                f"{point.name}: unequal hits of the prefix cache: {hits[0]:g} and {hits[1]:g} tokens"
-            )
-    return problems
+            return [f"{point.name}: the prefix cache's hits could not be read: {why}"]
+        if hits[0] != hits[1] or not hits[0] > 0:
+            return [f"{point.name}: unequal hits of the prefix cache: {hits[0]:g} and {hits[1]:g} tokens"]
+    return []
 
 
 def point_measure(point: Point, first: Answer, again: Answer, whole: Answer) -> PointMeasure:

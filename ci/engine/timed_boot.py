@@ -122,10 +122,7 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
 
     def watch(server: Server, engine: Engine) -> None:
         cached = setup.profile.serve.prefix_cache is not False
-        measure = setup.measure
-        points, problems = measure_points(
-            engine, measure.points, measure.generate, measure.seed, cached=cached
-        )
+        points, problems = measure_points(engine, setup.measure, cached=cached)
         watched.points += points
         watched.problems += problems
 
@@ -187,6 +184,7 @@ def boot_arm(
         caches=caches,
         in_process=setup.in_process,
         descriptions=setup.folder / "descriptions" / arm.arm,
+        bytecode=setup.folder / "bytecode",
     )
 
     def while_up(server: Server) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from ci.engine.client import Failure, RequestFailedError, Streamed, Usage
-from ci.engine.measure import Answer, measure_points, served_answer, soak, steps_between
+from ci.engine.measure import Answer, measure_points, median_round, served_answer, soak, steps_between
 from ci.engine.metrics import Growth, read_metrics
-from ci.engine.profile import Point
+from ci.engine.profile import Measure, Point
 from ci.results.throughput import Number
 
 POINT = Point("prose", 100)
@@ -25,6 +25,7 @@ class Scripted:
     change: dict[int, dict[str, object]] = field(default_factory=dict)
     """By the number of the request, from 0: fields of its answer that differ."""
     asked: list[tuple[int, int]] = field(default_factory=list)
+    seen: list[list[int]] = field(default_factory=list)
 
     def encode(self, text: str) -> list[int]:
         """A byte is a token."""
@@ -37,7 +38,8 @@ class Scripted:
     def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
         """The next answer."""
         number = len(self.asked)
-        hit = self.cached and any(tokens >= len(prompt) for tokens, _ in self.asked)
+        hit = self.cached and list(prompt) in self.seen
+        self.seen.append(list(prompt))
         self.asked.append((len(prompt), max_tokens))
         first = 0.01 if hit else PREFILL_S
         steps = -(-(max_tokens - 1) // TOKENS_PER_STEP)
@@ -58,18 +60,17 @@ class Scripted:
         return replace(answer, **changed)  # type: ignore[arg-type]
 
 
-def measured(engine: Scripted, generate: int = 256, cached: bool = True) -> tuple[list[object], list[str]]:
-    """One prompt."""
-    points, problems = measure_points(engine, [POINT], generate, 1, cached=cached)
-    return list(points), problems
+def measure(*points: Point, generate: int = 256, rounds: int = 1) -> Measure:
+    """What to time; by default one prompt, once."""
+    return Measure(("A", "B"), list(points or (POINT,)), generate, "isolated_step_ms", rounds)
 
 
 def test_numbers() -> None:
     """256 tokens in 85 steps of 25 ms, after a prefill of 2 s that no rate contains."""
     engine = Scripted()
-    (point,), problems = measure_points(engine, [POINT], 256, 1, cached=True)
+    (point,), problems = measure_points(engine, measure(), cached=True)
     assert problems == []
-    assert engine.asked == [(100, 1), (100, 1), (100, 256)]
+    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 256)]
     assert (point.point, point.prompt_tokens, point.completion_tokens) == ("prose-100", 100, 256)
     assert (point.steps.value, point.drafts.value, point.chunks) == (85.0, 85.0, 86)
     decode_s = 85 * STEP_S
@@ -84,10 +85,11 @@ def test_numbers() -> None:
 
 def test_without_prefix_cache() -> None:
     """The prefill stands in both requests and goes out of their difference, whatever the first one cost."""
-    engine = Scripted(cached=False, change={0: {"ttft_s": 9.0, "total_s": 9.0}})
-    (point,), problems = measure_points(engine, [POINT], 256, 1, cached=False)
+    engine = Scripted(cached=False, change={1: {"ttft_s": 9.0, "total_s": 9.0}})
+    (point,), problems = measure_points(engine, measure(), cached=False)
     assert problems == []
-    assert engine.asked == [(100, 1), (100, 1), (100, 256)]
+    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 256)]
+    assert point.prefill_ms.value == 9000.0
     assert point.isolated_tok_s.value == pytest.approx(255 / (85 * STEP_S))
     assert point.steps.value == 85.0
 
@@ -95,26 +97,30 @@ def test_without_prefix_cache() -> None:
 @pytest.mark.parametrize(
     ("number", "change", "words"),
     [
-        (0, {"prompt_tokens": 99}, "counted 99 prompt tokens"),
-        (2, {"prompt_tokens": 101}, "counted 101 prompt tokens"),
-        (2, {"completion_tokens": 255}, "(1, 1, 255) tokens"),
-        (1, {"cached": Growth(0.0)}, "unequal hits of the prefix cache: 0 and 96"),
-        (2, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
-        (2, {"cached": Growth(None, "no such counter")}, "could not be read: no such counter"),
-        (1, {"failure": 1}, "a request failed (no_done)"),
+        (0, {"failure": 1}, "a request failed (no_done)"),
+        (1, {"prompt_tokens": 99}, "counted 99 prompt tokens"),
+        (3, {"prompt_tokens": 101}, "counted 101 prompt tokens"),
+        (1, {"completion_tokens": 255}, "255 tokens were generated, not 256"),
+        (2, {"completion_tokens": 2}, "2 tokens were generated, not 1"),
+        (5, {"completion_tokens": 255}, "255 tokens were generated, not 256"),
+        (2, {"cached": Growth(0.0)}, "unequal hits of the prefix cache: 0 and 96"),
+        (3, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
+        (5, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
+        (3, {"cached": Growth(None, "no such counter")}, "could not be read: no such counter"),
+        (2, {"failure": 1}, "a request failed (no_done)"),
     ],
 )
 def test_problems(number: int, change: dict[str, object], words: str) -> None:
     """A wrong count, an unproven hit of the prefix cache or a failed request: the boot is not compared."""
-    points, problems = measured(Scripted(change={number: change}))
+    points, problems = measure_points(Scripted(change={number: change}), measure(rounds=2), cached=True)
     assert points == []
     assert words in problems[0]
 
 
 def test_short_prompts_first() -> None:
     """What was measured before a failure is kept, and shorter prompts of a kind come first."""
-    engine = Scripted(change={3: {"failure": 1}})
-    points, problems = measure_points(engine, [Point("prose", 200), POINT], 4, 1, cached=True)
+    engine = Scripted(change={5: {"failure": 1}})
+    points, problems = measure_points(engine, measure(Point("prose", 200), POINT, generate=4), cached=True)
     assert [one.point for one in points] == ["prose-100"]
     assert len(problems) == 1
 
@@ -130,11 +136,23 @@ def test_short_prompts_first() -> None:
 )
 def test_steps_not_known(change: dict[str, object], reason: str) -> None:
     """Without a count of steps that can be true, whatever needs it is None, and the rest stays."""
-    (point,), problems = measure_points(Scripted(change={2: change}), [POINT], 256, 1, cached=True)
+    (point,), problems = measure_points(Scripted(change={3: change}), measure(), cached=True)
     assert problems == []
     for number in (point.steps, point.step_ms, point.tokens_per_step, point.isolated_step_ms):
         assert number == Number(None, reason)
     assert point.decode_tok_s.value is not None
+
+
+def test_median_round() -> None:
+    """Of several rounds one counts, so that a hiccup in another one moves nothing."""
+    slow, quick = {"total_s": 99.0}, {"total_s": PREFILL_S}
+    (point,), problems = measure_points(Scripted(change={3: slow, 7: quick}), measure(rounds=3), cached=True)
+    assert problems == []
+    assert point.isolated_step_ms.value == pytest.approx(25.0)
+    engine = Scripted()
+    one, whole = engine.ask(range(100), 1), engine.ask(range(100), 9)
+    rounds = [(one, replace(whole, total_s=total)) for total in (5.0, 3.0, 4.0)]
+    assert median_round(rounds) == rounds[2]
 
 
 def test_chunks_may_be_fewer() -> None:
