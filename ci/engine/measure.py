@@ -210,7 +210,7 @@ def measure_points(engine: Engine, measure: Measure, *, cached: bool) -> tuple[l
             problems = request_problems(point, generate, first, rounds, cached=cached)
             if problems:
                 return found, problems
-            found.append(point_measure(point, first, *median_round(rounds)))
+            found.append(point_measure(point, first, rounds))
     except GateError as error:
         kind = error.failure.name.lower() if isinstance(error, RequestFailedError) else type(error).__name__
         return found, [f"a request failed ({kind}): {error.what}"]
@@ -259,8 +259,9 @@ def hit_problems(point: Point, rounds: Sequence[Round]) -> list[str]:
     return []
 
 
-def point_measure(point: Point, first: Answer, again: Answer, whole: Answer) -> PointMeasure:
+def point_measure(point: Point, first: Answer, rounds: Sequence[Round]) -> PointMeasure:
     """The numbers of one prompt; those that need steps are None where steps could not be counted."""
+    again, whole = median_round(rounds)
     generated = whole.completion_tokens
     steps = steps_between(again, whole)
     drafts = whole.drafts
@@ -279,6 +280,7 @@ def point_measure(point: Point, first: Answer, again: Answer, whole: Answer) -> 
         isolated_step_ms=per_step(alone_s, steps),
         prefill_ms=Number(first.ttft_s * 1e3),
         cached_tokens=Number(whole.cached.value, whole.cached.reason),
+        round_ms=tuple(1e3 * (whole.total_s - again.total_s) for again, whole in rounds),
         text_sha256=hashlib.sha256(whole.text.encode()).hexdigest(),
     )
 

@@ -38,6 +38,8 @@ class PointMeasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """To the first token of the first request with this prompt."""
     cached_tokens: Number
     """Prompt tokens that came from the prefix cache in the timed request."""
+    round_ms: tuple[float, ...]
+    """Decode alone in each round, in order: how much of the spread between boots is within one."""
     text_sha256: str
 
 

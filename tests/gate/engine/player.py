@@ -142,7 +142,6 @@ def timed(asked: dict[str, Any]) -> dict[str, Any]:
     return {
         "steps": steps,
         "tokens": [7] * asked["max_tokens"],
-        "text": "",
         "prompt_tokens": len(asked["prompt"]),
         "cached_tokens": COUNTS["hits"] - hits,
     }

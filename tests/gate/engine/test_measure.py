@@ -149,6 +149,7 @@ def test_median_round() -> None:
     (point,), problems = measure_points(Scripted(change={3: slow, 7: quick}), measure(rounds=3), cached=True)
     assert problems == []
     assert point.isolated_step_ms.value == pytest.approx(25.0)
+    assert point.round_ms == pytest.approx((98_990.0, 2125.0, 1990.0))
     engine = Scripted()
     one, whole = engine.ask(range(100), 1), engine.ask(range(100), 9)
     rounds = [(one, replace(whole, total_s=total)) for total in (5.0, 3.0, 4.0)]

@@ -39,7 +39,7 @@ class Core:
             return []
         new = min(self.left, 1 if self.calls == 1 else 2)
         self.left -= new
-        said = SimpleNamespace(token_ids=[5] * new, text="ab" * new)
+        said = SimpleNamespace(token_ids=[5] * new)
         return [SimpleNamespace(outputs=[said], prompt_token_ids=[1, 2, 3], num_cached_tokens=2)]
 
 
@@ -71,6 +71,7 @@ def test_steps() -> None:
         "max_tokens": 6,
         "temperature": 0.0,
         "ignore_eos": True,
+        "detokenize": False,
         "output_kind": "delta",
     }
     answer = timed_answer(said)

@@ -46,6 +46,7 @@ def point(step_ms: float, steps: int = 133, text: str = "t", **changed: object) 
         "isolated_step_ms": Number(step_ms),
         "prefill_ms": Number(900.0),
         "cached_tokens": Number(6000.0),
+        "round_ms": (1.0,),
         "text_sha256": text,
     }
     return PointMeasure(**(fields | changed))  # type: ignore[arg-type]

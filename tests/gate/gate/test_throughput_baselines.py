@@ -36,7 +36,15 @@ def test_cases_are_planned(lane: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["rtx3090-throughput", "rtx3090-captured", "rtx4090-steps", "any-gpu-captured", "any-gpu-units"]
+    "name",
+    [
+        "rtx3090-throughput",
+        "rtx3090-captured",
+        "rtx4090-steps",
+        "any-gpu-captured",
+        "any-gpu-units",
+        "any-gpu-verify",
+    ],
 )
 def test_profiles_time_what_is_planned(name: str) -> None:
     """The prompts of a profile are the cases of its lane."""
