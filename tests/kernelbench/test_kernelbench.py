@@ -1,50 +1,122 @@
-"""Time of one attention call on both kernels, against the time that its bytes alone would take."""
+"""Time of one attention call, against the time of its bytes alone and against other arms in the same run."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
-from armlib.attention import Batch, Geometry, make_layer
-from armlib.builder import make_builder
-from armlib.config import vllm_config
-from armlib.production import owner_of
-from timing import cache_bytes, copy_bytes_per_s, launcher_call, median_us
+from armlib.bounds import bound_of
+from armlib.children import Child
+from armlib.production import in_arm, owner_of
+from bench import Bench, Stopwatch, once
+from cases import CASES, Kind
+from comparison import Leg, Timed, figures, mirrored, opponents, ratio_to
+from timing import copy_bytes_per_s
 
-GEOMETRY = Geometry()
-TOKENS = 8
-CONTEXTS = (24576, 49152, 90112)
 SLOWDOWN = 0.05
 """What the control must notice: the margin of the policy's times."""
+OWN = "under test"
+"""The arm's own passes; a reference may be the same arm in another process."""
+TWICE = {"call-90112": "control-done-twice", "short-8-512": "control-compared-twice"}
+"""Cases whose call is also captured twice in one graph, and the control that this is for."""
+SCRIPT = Path(__file__).with_name("bench.py")
+
+
+@dataclass(frozen=True)
+class Session:
+    """All that one session timed."""
+
+    paths: Mapping[str, Mapping[str, str]]
+    """Arm -> case -> 3D or 2D."""
+    passes: Mapping[str, list[Mapping[str, float]]]
+    """Arm -> its two passes: graph -> microseconds."""
+    copy: float
+    """Bytes per second."""
+
+    def timed(self, arm: str, graph: str) -> Timed:
+        """Both times of one graph."""
+        return Timed(*(one[graph] for one in self.passes[arm]))
+
+    def leg(self, arm: str, case: str) -> Leg:
+        """What an arm did with a case."""
+        return Leg(self.timed(arm, case), self.paths[arm][case])
+
+
+def flag_off(case: str) -> str:
+    """The graph of a case with the multi-query flag off."""
+    return f"{case} flag 0"
+
+
+def own_stopwatch(bench: Bench) -> Stopwatch:
+    """The arm's graphs: every case, some of them with the flag off too, and the controls."""
+    calls = once(bench)
+    for case in bench.cases:
+        if case.kind is Kind.CALL:
+            calls[flag_off(case.name)] = (bench.call(case, flag=0), 1, case.repeats)
+        if case.name in TWICE:
+            calls[TWICE[case.name]] = (bench.calls[case], 2, case.repeats)
+    return Stopwatch(calls)
+
+
+def run_session(names: tuple[str, ...]) -> Session:
+    """Prepare every arm at once, then time one after the other, there and back.
+
+    Args:
+        names: the arms beside the one under test.
+    """
+    with ExitStack() as children:
+        others = {name: children.enter_context(Child([str(SCRIPT)], in_arm(name))) for name in names}
+        bench = Bench(CASES)
+        stopwatch = own_stopwatch(bench)
+        paths = {OWN: bench.paths(), **{name: child.answer() for name, child in others.items()}}
+        clocks: dict[str, Callable[[], Mapping[str, float]]] = {OWN: stopwatch.time}
+        clocks |= {name: lambda child=child: child.ask("time") for name, child in others.items()}
+        copy = copy_bytes_per_s()
+        passes: dict[str, list[Mapping[str, float]]] = {name: [] for name in clocks}
+        for name in mirrored(tuple(clocks)):
+            passes[name].append(clocks[name]())
+    return Session(paths, passes, copy)
 
 
 def test_calls(measure: Any, reached: Any) -> None:
-    """Both kernels at three depths; and the same call done twice is seen to be slower."""
+    """Every case in this arm and in those beside it; and a call done twice is seen by both comparisons."""
     reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
     assert torch.cuda.is_available(), "kernelbench needs a CUDA GPU; on the CPU lane it is not planned"
-    copy = copy_bytes_per_s()
-    measure("copy", "bytes_per_s", copy, unit="bytes/s")
-    config = vllm_config(max_num_seqs=2, max_num_batched_tokens=8192, device="cuda")
-    for context in CONTEXTS:
-        batch = Batch((TOKENS,), context)
-        layer = make_layer(config, GEOMETRY, batch)
-        key = torch.randn(sum(batch.seq_lens), GEOMETRY.heads_kv, GEOMETRY.head_size, device="cuda").half()
-        layer.write(batch, key, torch.randn_like(key))
-        builder = make_builder(config, "cuda")
-        query = torch.randn(TOKENS, GEOMETRY.heads_q, GEOMETRY.head_size, device="cuda").half()
-        calls = [launcher_call(layer, builder, batch, query, flag) for flag in (0, 1)]
-        serial, split = (median_us(call) for call in calls)
-        read = cache_bytes(batch, GEOMETRY.heads_kv, GEOMETRY.head_size)
-        floor = read / copy * 1e6
-        case = f"call-{context}"
-        measure(case, "us_2d", serial, unit="us")
-        measure(case, "us_3d", split, unit="us")
-        measure(case, "speedup_3d", serial / split, unit="1")
-        measure(case, "bytes_read", read, unit="bytes")
-        measure(case, "floor_us", floor, unit="us")
-        measure(case, "ratio_to_floor_3d", split / floor, unit="1")
-    twice = median_us(calls[1], times=2)
-    measure.control(
-        "control-done-twice", red=twice > split * (1 + SLOWDOWN), metric="us_3d", value=twice, unit="us"
-    )
-    assert twice > split * (1 + SLOWDOWN)
+    beside = opponents(list(json.loads(os.environ["FORKPROOF_ARM_ROOTS"])))
+    session = run_session(beside.names)
+    measure("copy", "bytes_per_s", session.copy, unit="bytes/s")
+    measure("passes", "order", " ".join(mirrored((OWN.replace(" ", "-"), *beside.names))), unit="name")
+    for case in CASES:
+        others = {name: session.leg(name, case.name) for name in beside.names}
+        off = session.timed(OWN, flag_off(case.name)) if case.kind is Kind.CALL else None
+        own = session.leg(OWN, case.name)
+        for one in figures(case, own, off, others, beside.before, session.copy):
+            measure(case.name, one.metric, one.value, unit=one.unit, reason=one.reason)
+
+    time_seen = control_done_twice(measure, session)
+    comparison_seen = beside.before is None or control_compared_twice(measure, session, beside.before)
+    assert time_seen
+    assert comparison_seen
+
+
+def control_done_twice(measure: Any, session: Session) -> bool:
+    """Whether a call done twice is slower than done once by more than a time's margin."""
+    once_us, twice_us = (session.timed(OWN, name).us for name in ("call-90112", TWICE["call-90112"]))
+    red = twice_us > once_us * (1 + SLOWDOWN)
+    measure.control(TWICE["call-90112"], red=red, metric="us_3d", value=twice_us, unit="us")
+    return red
+
+
+def control_compared_twice(measure: Any, session: Session, before: str) -> bool:
+    """Whether a short call done twice exceeds the bound by which it is compared with the arm before."""
+    case = "short-8-512"
+    ratio = ratio_to(session.timed(before, case), session.timed(OWN, TWICE[case]))
+    red = ratio > bound_of("kernelbench", case, "ratio_to_before")
+    measure.control(TWICE[case], red=red, metric="ratio_to_before", value=ratio, unit="1")
+    return red

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from armlib.attention import FLAG, Batch, Layer, common_metadata, environment
+from armlib.attention import FLAG, Batch, Layer, common_metadata, environment, scratch_of
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
-REPEATS = 30
 FLUSH_BYTES = 512 * 1024 * 1024
 """Written between replays; several times any card's L2."""
 COPY_BYTES = 4 * 1024**3
 
 
-def launcher_call(
-    layer: Layer, builder: Any, batch: Batch, query: torch.Tensor, flag: int
-) -> Callable[[], None]:
+@dataclass(frozen=True)
+class LauncherCall:
+    """One call of the launcher, ready to be made again."""
+
+    make: Callable[[], None]
+    path: str
+    """3D if its first time wrote the split-KV scratch, else 2D."""
+
+
+def launcher_call(layer: Layer, builder: Any, batch: Batch, query: torch.Tensor, flag: int) -> LauncherCall:
     """The launcher's call as the layer makes it, without the Hadamard transforms around it."""
     metadata = builder.build(0, common_metadata(layer, batch))
+    scratch = scratch_of(metadata)
+    for buffer in scratch:
+        buffer.fill_(float("nan"))
     output = torch.empty_like(query)
     kept: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     original = kernels._launch_packed_attn
@@ -36,29 +46,47 @@ def launcher_call(
     finally:
         kernels._launch_packed_attn = original
     args, kwargs = kept[0]
+    written = any(not bool(buffer.isnan().all()) for buffer in scratch)
 
-    def call() -> None:
+    def make() -> None:
         with environment({FLAG: str(flag)}):
             original(*args, **kwargs)
 
-    return call
+    return LauncherCall(make, "3D" if written else "2D")
 
 
-def median_us(call: Callable[[], None], times: int = 1) -> float:
-    """Median microseconds of `times` calls in one captured graph, replayed over a cold L2."""
-    graph = torch.cuda.CUDAGraph()
-    call()
+@dataclass(frozen=True)
+class Captured:
+    """A graph of launcher calls; the call is kept because the graph replays over its tensors."""
+
+    graph: torch.cuda.CUDAGraph
+    call: LauncherCall
+
+
+def capture(call: LauncherCall, times: int = 1) -> Captured:
+    """Capture `times` calls in one graph; the call was made before, so that nothing is compiled in here."""
     torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(times):
-            call()
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+            call.make()
+    return Captured(graph, call)
+
+
+def median_us(captured: Captured, flush: torch.Tensor, repeats: int) -> float:
+    """Median microseconds of a graph's replays, each over a cold L2.
+
+    Args:
+        captured: the graph.
+        flush: `FLUSH_BYTES` of device memory, written before each replay.
+        repeats: how many replays.
+    """
     samples = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         flush.fill_(1)
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
-        graph.replay()
+        captured.graph.replay()
         end.record()
         torch.cuda.synchronize()
         samples.append(start.elapsed_time(end) * 1e3)
@@ -78,9 +106,6 @@ def copy_bytes_per_s() -> float:
         end.record()
         torch.cuda.synchronize()
         samples.append(start.elapsed_time(end) / 1e3)
+    del source, target
+    torch.cuda.empty_cache()  # other arms wait on the same card
     return 2 * COPY_BYTES / statistics.median(samples)
-
-
-def cache_bytes(batch: Batch, heads_kv: int, head_size: int) -> int:
-    """Bytes of int4 keys, values and scales that one call must read."""
-    return sum(batch.seq_lens) * heads_kv * 2 * (head_size // 2 + 4)

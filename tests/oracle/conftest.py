@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from armlib.attention import Geometry
+from armlib.bounds import bound_of
 from bench import Bench, make_bench
 from cases import DEVICE, NARROW, REAL
-
-from ci.gate.policy import parse_policy
-
-POLICY_FILE = Path(__file__).parents[2] / "baselines" / "policy.toml"
 
 GPU_ONLY = "gpu_only"
 
@@ -68,12 +64,4 @@ def cached(benches: dict[Geometry, Bench], geometry: Geometry) -> Bench:
 @pytest.fixture(scope="session")
 def bound() -> Callable[[str, str, str], float]:
     """(suite, case, metric) -> the policy's bound, which a control must exceed."""
-    policy = parse_policy(POLICY_FILE.read_text(encoding="utf-8"), POLICY_FILE)
-
-    def bound_of(suite: str, case: str, metric: str) -> float:
-        rule = policy.rule_for(suite, case, metric)
-        assert rule is not None
-        assert rule.limit is not None, f"{metric} has no bound in {POLICY_FILE.name}"
-        return rule.limit
-
     return bound_of
