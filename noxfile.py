@@ -77,7 +77,7 @@ def oracle(session: nox.Session) -> None:
 
 @nox.session(requires=["build"], venv_backend="none", default=False)
 def kernelbench(session: nox.Session) -> None:
-    """Time one attention call on a GPU, on both kernels, against the time its bytes alone would take."""
+    """Time attention calls on a GPU, against the time of their bytes alone and beside other arms."""
     run_in_stack(session, "run", "kernelbench", *session.posargs)
 
 
@@ -134,6 +134,13 @@ def trend(session: nox.Session) -> None:
     """Draw accepted values over the git history of the baselines."""
     install_locked(session, "gate.txt")
     session.run("python", "-m", "ci", "trend", *(session.posargs or ["*", "--changed"]))
+
+
+@nox.session(default=False)
+def plot(session: nox.Session) -> None:
+    """Draw the times of kernelbench against the context, one line per arm."""
+    install_locked(session, "gate.txt")
+    session.run("python", "-m", "ci", "plot", *session.posargs)
 
 
 @nox.session(requires=["build"], venv_backend="none", default=False)
