@@ -14,6 +14,7 @@ from armlib.attention import Batch, Geometry, Layer, make_layer
 from armlib.builder import make_builder
 from armlib.children import serve
 from armlib.config import vllm_config
+from armlib.production import owner_of
 from cases import CASES, CacheKey, Case, cache_lengths
 from timing import FLUSH_BYTES, Captured, LauncherCall, capture, launcher_call, median_us
 
@@ -95,5 +96,6 @@ def once(bench: Bench) -> dict[str, tuple[LauncherCall, int, int]]:
 
 
 if __name__ == "__main__":
+    owner_of("_launch_packed_attn")  # refuses to time a vLLM that is not this arm's
     bench = Bench(CASES)
     serve(bench.paths(), {"time": Stopwatch(once(bench)).time})
