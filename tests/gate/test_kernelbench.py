@@ -12,6 +12,7 @@ import pytest
 
 from ci.commands.review import Rules, load_rules
 from ci.gate.plan import RED
+from ci.gate.policy import Kind as RuleKind
 from tests.armlib.bounds import bound_of
 from tests.armlib.children import Child, ChildError
 from tests.kernelbench.cases import (
@@ -28,6 +29,7 @@ from tests.kernelbench.cases import (
 from tests.kernelbench.comparison import Figure, Leg, Opponents, Timed, figures, mirrored, opponents
 
 ROOT = Path(__file__).parents[2]
+SPEEDUPS = ("speedup_mq3d", "speedup_stock")
 CASE = Case("call-24576", Kind.CALL, 8, 24576)
 PREFILL = Case("prefill-512-0", Kind.PREFILL, 512, 0, judged=True)
 OWN = Leg(Timed(99.0, 101.0), "3D")
@@ -74,6 +76,24 @@ def test_the_policy_holds_exactly_the_judged_cases_to_the_arm_before(rules: Rule
     assert limits == {case.name: 1.02 if case.judged else None for case in CASES}
     assert all(case.judged == (case.context < 1024 or case.kind is Kind.PREFILL) for case in CASES)
     assert bound_of("kernelbench", "short-8-512", "ratio_to_before") == 1.02
+
+
+def test_the_policy_holds_the_series_to_its_goals(rules: Rules) -> None:
+    """Speed-ups have a lower limit where there is a goal, and are shown elsewhere."""
+    limits = {
+        (case.name, metric): rule.limit
+        for case in CASES
+        for metric in SPEEDUPS
+        if (rule := rules.policy.rule_for("kernelbench", case.name, metric))
+        and rule.kind is RuleKind.AT_LEAST
+    }
+    kept = {(case.name, metric): 0.98 for case in CASES if case.judged for metric in SPEEDUPS}
+    assert limits == kept | {
+        ("call-24576", "speedup_mq3d"): 4,
+        ("call-90112", "speedup_mq3d"): 8,
+        ("tokens-1-24576", "speedup_stock"): 2,
+        ("tokens-1-90112", "speedup_stock"): 2,
+    }
 
 
 def test_the_table_spans_what_it_should() -> None:
