@@ -91,6 +91,9 @@ def from_json(line: LogLine, event: ScratchEvent, start: int) -> ScratchLine:
     )
 
 
+PARTIALS = "packed_partials"
+
+
 def from_plan(line: LogLine, event: ScratchEvent, plan: dict[str, object]) -> ScratchLine:
     """The line of a whole plan, recomputed."""
     return ScratchLine(
@@ -131,4 +134,20 @@ def recompute(plan: dict[str, object]) -> str | None:
     )
     if (capacity, row, total) != expected:
         return f"its plan says {(capacity, row, total)} where its inputs give {expected}"
+    return recompute_partials(plan, heads * (size * 2 + 4), total)
+
+
+def recompute_partials(plan: dict[str, object], partial_bytes: int, total: int) -> str | None:
+    """Whether the half-precision partials that a plan promises fill its bytes, where it promises any.
+
+    Args:
+        plan: of an arm whose packed kernel keeps them in the same scratch.
+        partial_bytes: of one in all heads, with its log-sum in fp32.
+        total: bytes of the plan.
+    """
+    if PARTIALS not in plan:
+        return None
+    partials = count(plan, PARTIALS)
+    if partials is None or partials * partial_bytes != total:
+        return f"its plan says {plan[PARTIALS]!r} partials of {partial_bytes} B in {total} B"
     return None

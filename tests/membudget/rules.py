@@ -8,6 +8,8 @@ from accounting import BootAccount
 from boot import AFTER, LOAD, SERVING
 from model import TARGET
 
+from ci.engine.scratchlines import recompute
+
 ADOPTED = "adopted by the metadata builder"
 LATE = "AFTER the memory profile"
 
@@ -58,6 +60,13 @@ def target_geometry(account: BootAccount) -> Iterator[str]:
             yield f"{line.phase}: {line.plan['num_heads_q']} heads planned with head size, KV heads {found}"
 
 
+def plans_follow(account: BootAccount) -> Iterator[str]:
+    """Every plan printed follows from its inputs, and its bytes hold the partials that it promises."""
+    for line in account.lines:
+        if line.plan and (problem := recompute(line.plan)):
+            yield f"{line.phase}: {problem}"
+
+
 def exclusive_under_ubatching(account: BootAccount) -> Iterator[str]:
     """With builders on streams of their own, no two hold one set."""
     shared = len(account.builders) - len({builder.scratch for builder in account.builders})
@@ -71,6 +80,7 @@ RULES: tuple[Rule, ...] = (
     every_builder_adopts,
     rows_carry_the_capacity,
     target_geometry,
+    plans_follow,
     exclusive_under_ubatching,
 )
 

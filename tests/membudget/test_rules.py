@@ -86,3 +86,17 @@ def test_disabled_pool_is_seen(measure: Any) -> None:
     measure.control("control-pool-disabled", red=red, metric="bytes_after", value=outside, unit="bytes")
     assert red
     assert account.sets_in(SERVING) == 4
+
+
+def test_plan_with_too_many_partials_is_seen(measure: Any) -> None:
+    """One partial more than the bytes hold, in a single printed plan, breaks a rule."""
+    account = boot(Setting(4))
+    line = next(line for line in account.lines if line.plan)
+    assert line.plan is not None
+    room = line.plan["total_bytes"] // (line.plan["num_heads_q"] * (line.plan["headdim_padded"] * 2 + 4))
+    line.plan["packed_partials"] = room
+    assert not violations(account)
+    line.plan["packed_partials"] = room + 1
+    red = any("partials" in sentence for sentence in violations(account))
+    measure.control("control-too-many-partials", red=red)
+    assert red
