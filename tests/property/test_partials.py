@@ -75,7 +75,7 @@ def cutter(num_segments: int) -> Callable[[int, int, int], Cut]:
 
 
 def test_partials_fit(measure: Any, reached: Any) -> None:
-    """Every number of tokens that a plan of the grid holds, in one sequence and in as many as there may be."""
+    """Every number of tokens that a plan of the grid holds, in one sequence and in as many as possible."""
     owner = owner_of("mq3d_scratch_plan")
     reached(owner, "mq3d_scratch_plan")
     plan = production("mq3d_scratch_plan")(vllm_config(max_num_seqs=4, max_num_batched_tokens=2048), HEADS_Q)
