@@ -45,12 +45,6 @@ def gate(session: nox.Session) -> None:
     run_in_stack(session, "gate", *session.posargs)
 
 
-@nox.session(requires=["build"], venv_backend="none", default=False)
-def series(session: nox.Session) -> None:
-    """Run the same against the whole series, which goes on after the suites' default arm; into out/series."""
-    run_in_stack(session, "gate", "--arm", "packed", *session.posargs, env={"FORKPROOF_OUT": "out/series"})
-
-
 @nox.session(requires=["build"], venv_backend="none")
 def property(session: nox.Session) -> None:  # noqa: A001 - the suite's name
     """Check the scratch plan against the specified vectors and exhaustively beyond them."""
@@ -342,10 +336,10 @@ def install_locked(session: nox.Session, *locks: str, announce: bool = False) ->
     stamp.write_text(digest)
 
 
-def run_in_stack(session: nox.Session, *command: str, env: dict[str, str] | None = None) -> None:
+def run_in_stack(session: nox.Session, *command: str) -> None:
     """Run ``python -m ci`` in the environment that ``build`` owns."""
     python = session.cache_dir.parent / "build" / "bin" / "python"
-    session.run(str(python), "-m", "ci", *command, external=True, env=env)
+    session.run(str(python), "-m", "ci", *command, external=True)
 
 
 def series_option(posargs: list[str]) -> list[str]:

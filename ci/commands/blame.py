@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.commands import review
-from ci.commands.run import DEFAULT_ARM, add_options, choose_lanes, run_folder, run_suites
+from ci.commands.run import add_options, choose_lanes, run_folder, run_suites
 from ci.errors import ExitCode, UsageError
 from ci.gate.plan import Plan
 from ci.gate.rows import Cause, Row
@@ -78,7 +78,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Walk the arms; the exit code is that of the arm to blame, 0 if the whole series passes."""
-    if args.arm not in (None, DEFAULT_ARM):
+    if args.arm is not None:
         raise UsageError("blame walks all arms, so it takes no --arm", remedy="leave --arm out")
     rules = review.load_rules(review.default_baselines())
     ((suite, lane),) = choose_lanes([args.suite], args.lane, rules.plan)

@@ -82,7 +82,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that boots: which arm, and how."""
-    parser.add_argument("--subject", default="patched", help="the arm with the patch (default: %(default)s)")
+    parser.add_argument("--subject", help="the arm with the patch (default: the whole series)")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
     parser.add_argument(
         "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
@@ -105,10 +105,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     session, _ = open_session(args, profile)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"boots {profile.name}"):
         if args.broken:
-            return session.broken(args.subject, args.broken)
+            return session.broken(session.subject, args.broken)
         if profile.expect.outcome == "failed":
-            return session.attempts(args.subject, args.attempts or profile.expect.attempts)
-        return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, args.subject)
+            return session.attempts(session.subject, args.attempts or profile.expect.attempts)
+        return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, session.subject)
 
 
 def require_positive(option: str, *given: int | None) -> None:
@@ -174,6 +174,11 @@ class Session:
         if profile.model.path.startswith("${" + DUMMY_VARIABLE) and DUMMY_VARIABLE not in os.environ:
             write_dummy(folder / "model")
             self.variables[DUMMY_VARIABLE] = str(folder / "model")
+
+    @property
+    def subject(self) -> str:
+        """The arm that the session is about: the last."""
+        return list(self.arms)[-1]
 
     @property
     def key(self) -> str:

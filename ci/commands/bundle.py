@@ -56,9 +56,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", type=Path, default=Path("out/bundle.tar.xz"), help="default: %(default)s")
-    parser.add_argument(
-        "--arm", default="patched", help="this arm and those before it (default: %(default)s)"
-    )
+    parser.add_argument("--arm", help="this arm and those before it (default: the whole series)")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
     parser.add_argument("--flavour", choices=[f.value for f in Flavour], default=Flavour.LEAN.value)
     parser.add_argument("--suites", nargs="+", default=["oracle", "kernelbench"], metavar="SUITE")

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     profile = debugged(load_profile(args.profile))
     session, folder = boots.open_session(args, profile)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"census {profile.name}"):
-        one = boot_census(session, args.subject, folder / "census")
+        one = boot_census(session, session.subject, folder / "census")
     broken = broken_boot(one, profile)
     unread = not one.run.report.whole
     return conclude(one.census, broken, None, args.markdown, profile.name, unread=unread)

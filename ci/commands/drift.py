@@ -23,6 +23,7 @@ from ci.results.records import SCHEMA_VERSION, Record, RunHead, Subject
 from ci.stack.cache import cache_root
 from ci.stack.patchmodel import series_hash
 from ci.stack.pin import PIN
+from ci.stack.plan import plan_arms
 from ci.stack.radar import Seen, scan
 from ci.stack.releases import check_version, releases_since
 from ci.stack.series import Series, read_series, series_folder
@@ -124,7 +125,7 @@ def run_head(series: Series) -> RunHead:
         lane="cpu",
         suite="drift",
         started=now,
-        subject=Subject("patched", series_hash(series.patches)),
+        subject=Subject(plan_arms(series)[-1].name, series_hash(series.patches)),
         conditions={"pin": PIN.vllm},
     )
 

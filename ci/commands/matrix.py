@@ -109,7 +109,8 @@ def show(plan: JobPlan, console: Console) -> None:
     for column in ("lane", "runs on", "suites", "arm", "limit", "left out because"):
         table.add_column(column, overflow="fold")
     for cell in plan.cells:
-        table.add_row(cell.lane, " ".join(cell.runs_on), cell.suites, cell.arm, f"{cell.minutes} min", "")
+        arm = cell.arm or "the whole series"
+        table.add_row(cell.lane, " ".join(cell.runs_on), cell.suites, arm, f"{cell.minutes} min", "")
     for out in plan.left_out:
         table.add_row(out.lane, "", "", "", "", f"{out.why.value}: {out.reason}")
     if not console.is_terminal:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ci.commands import review
-from ci.commands.run import DEFAULT_ARM, find_arms
+from ci.commands.run import find_arms
 from ci.commands.throughput import chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
@@ -71,7 +71,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("profile", help="a launch profile with a [measure] table")
-    parser.add_argument("--arm", default=DEFAULT_ARM, help="the arm it is about (default: %(default)s)")
+    parser.add_argument("--arm", help="the arm it is about (default: the whole series)")
     parser.add_argument("--arms", nargs=2, metavar=("A", "B"), help="reference and subject, with flags")
     parser.add_argument("--items", type=int, default=ITEMS, help="word problems (default: %(default)s)")
     parser.add_argument("--session", type=Path, help="folder of the answers")

@@ -27,7 +27,6 @@ from ci.stack.manifest import ArmManifest
 from ci.stack.record import Flavour
 from ci.stack.series import SERIES_VARIABLE
 
-DEFAULT_ARM = "patched"
 EXPORT_VARIABLE = "ORACLE_OUT"
 """Where the oracle's results also go, as the field's own verdict file."""
 
@@ -57,7 +56,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def add_options(parser: argparse.ArgumentParser, lane: str | None = None) -> None:
     """Add the options of every command that runs suites; ``lane`` is the one it takes without being asked."""
-    parser.add_argument("--arm", help=f"the arm to run against (default: {DEFAULT_ARM})")
+    parser.add_argument("--arm", help="the arm to run against (default: the whole series)")
     usual = lane or "this machine's, or cpu for a suite planned only there"
     parser.add_argument("--lane", default=lane, help=f"the lane (default: {usual})")
     parser.add_argument("-n", "--workers", type=int, metavar="N", help="pytest workers (default: by lane)")
@@ -166,7 +165,7 @@ def run_suites(
     flags = parse_flags(args.flag)
     check_environment()
     flavours = {args.flavour or flavour_on(lane) for _, lane in suites}
-    arms = {} if installed else find_arms(args.arm or DEFAULT_ARM, args.series, flavours)
+    arms = {} if installed else find_arms(args.arm, args.series, flavours)
     for suite, lane in suites:
         *earlier, arm = [installed] if installed else arms[args.flavour or flavour_on(lane)]
         job = job_for(suite, lane, arm, earlier, flags, args.workers, args.rest)
@@ -215,8 +214,8 @@ def export_verdicts(target: Path, lane: str) -> None:
     print(f"oracle: rows in the field's form written to {target}", flush=True)
 
 
-def find_arms(name: str, series: Path | None, flavours: set[Flavour]) -> dict[Flavour, list[Arm]]:
-    """The arm, last, and those with fewer patches, in each flavour that is needed."""
+def find_arms(name: str | None, series: Path | None, flavours: set[Flavour]) -> dict[Flavour, list[Arm]]:
+    """The arm, or the whole series, last, and those with fewer patches, in each flavour that is needed."""
     with ConsoleProgress(Console(stderr=True)) as progress:
         return {
             flavour: find_arms_up_to(name, series, flavour=flavour, progress=progress) for flavour in flavours

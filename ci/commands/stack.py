@@ -29,7 +29,7 @@ examples:
   python -m ci stack build --flavour full               with the compiled kernels, for a machine with a GPU
   python -m ci stack build --series ~/patches           somebody else's patches on the same pin
   python -m ci stack verify                             hash every file of every arm again
-  PYTHONPATH=$(python -m ci stack path --arm patched) python -c 'import vllm'
+  PYTHONPATH=$(python -m ci stack path --arm packed) python -c 'import vllm'
 
 A folder of patches may also be named with {SERIES_VARIABLE}; the cache with FORKPROOF_CACHE.
 """
@@ -53,8 +53,7 @@ def add(subparsers: Any) -> None:  # noqa: ANN401  # argparse has no public name
     _action(actions, "build", "build arms, or find them whole in the cache", run_build, many=True)
     _action(actions, "verify", "hash arms again and name every file that differs", run_verify, many=True)
     _action(actions, "list", "show the series and its arms", run_list, many=True)
-    path = _action(actions, "path", "print the folder to put first on PYTHONPATH", run_path, many=False)
-    path.set_defaults(arm="patched")
+    _action(actions, "path", "print the folder to put first on PYTHONPATH", run_path, many=False)
 
 
 def _action(
@@ -72,7 +71,7 @@ def _action(
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    words = "arm to take; may be given again (default: all)" if many else "arm (default: patched)"
+    words = "arm to take; may be given again (default: all)" if many else "arm (default: the whole series)"
     action.add_argument("--arm", metavar="NAME", action="append" if many else "store", help=words)
     action.add_argument("--series", metavar="DIR", help="folder of patches (default: patches/)")
     flavours = [flavour.value for flavour in Flavour]

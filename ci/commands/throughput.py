@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci.commands.run import DEFAULT_ARM, find_arms
+from ci.commands.run import find_arms
 from ci.commands.throughput_session import Throughput, measure_of
 from ci.engine.profile import Profile, load_profile
 from ci.errors import ExitCode, UsageError
@@ -41,7 +41,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "profile", help="a launch profile with a [measure] table: ci/engine/profiles/NAME.toml"
     )
-    parser.add_argument("--arm", default=DEFAULT_ARM, help="the arm it is about (default: %(default)s)")
+    parser.add_argument("--arm", help="the arm it is about (default: the whole series)")
     parser.add_argument("--arms", nargs=2, metavar=("A", "B"), help="reference and subject, with flags")
     parser.add_argument("--point", action="append", help="only this prompt, such as prose-6747")
     parser.add_argument("--pairs", type=int, help="the most pairs of boots (default: the policy's)")

@@ -38,7 +38,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Suites that run one after the other on one machine."""
 
     suites: tuple[str, ...]
-    arm: str = "patched"
+    arm: str = ""
+    """Empty: the whole series."""
     minutes: int | None = None
     """Another limit than the lane's."""
     events: tuple[EventKind, ...] | None = None

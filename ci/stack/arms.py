@@ -118,18 +118,19 @@ def build_arms(
 
 
 def find_arm(
-    name: str,
+    name: str | None,
     series: Series | str | Path | None = None,
     cache_root: Path | None = None,
     flavour: Flavour = Flavour.LEAN,
     progress: Progress | None = None,
 ) -> Arm:
-    """The arm called ``name``, built if it is not in the cache."""
-    return build_arms(series, cache_root, flavour, [name], progress)[0]
+    """The arm called ``name``, or the whole series, built if it is not in the cache."""
+    read = series if isinstance(series, Series) else read_series(series_folder(series))
+    return build_arms(read, cache_root, flavour, [name or plan_arms(read)[-1].name], progress)[0]
 
 
 def find_arms_up_to(
-    name: str,
+    name: str | None,
     series: Series | str | Path | None = None,
     cache_root: Path | None = None,
     flavour: Flavour = Flavour.LEAN,
@@ -137,11 +138,13 @@ def find_arms_up_to(
 ) -> list[Arm]:
     """The arm called ``name``, last, after every arm with fewer patches; built where not in the cache.
 
+    Without a name it is the whole series.
+
     A check that tells where a behaviour entered the series runs on these side by side.
     """
     read = series if isinstance(series, Series) else read_series(series_folder(series))
     plans = plan_arms(read)
-    wanted = choose_plans(plans, [name])[0]
+    wanted = plans[-1] if name is None else choose_plans(plans, [name])[0]
     fewer = [plan.name for plan in plans if len(plan.patches) < len(wanted.patches)]
     return build_arms(read, cache_root, flavour, [*fewer, wanted.name], progress)
 

@@ -6,9 +6,9 @@ series folder::
     [arms]
     mq3d = "spec-decode-int4-kv-mq3d.patch"     # the last patch of the prefix
 
-``patched``, which every suite takes by default, is the whole series, unless the
-file names a shorter prefix for it.  Without that file, every shorter prefix is
-called by its last patch, without the suffix.
+``patched`` is the whole series, unless the file names a shorter prefix for it.
+Without that file, every shorter prefix is called by its last patch, without the
+suffix.  Whatever it is called, suites take the last arm by default.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ PROFILES = {"rtx3090": "rtx3090-census", "rtx4090": "rtx4090-depth15"}
 """Every other GPU boots the dummy."""
 PROFILE = load_profile(PROFILES.get(LANE, "any-gpu-census15"))
 IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
-SUBJECT = os.environ.get("FORKPROOF_ARM", "patched")
+SUBJECT = os.environ.get("FORKPROOF_ARM", "")
 WIDTHS = verify_widths(PROFILE.model.depth)
 CASE = "census"
 

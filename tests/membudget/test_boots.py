@@ -26,7 +26,7 @@ PROFILE = load_profile(PROFILES.get(LANE, "any-gpu-dummy7"))
 BREAK_PROFILE = load_profile("any-gpu-dummy8")
 IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
 """Set where vLLM's server cannot run; numbers are then exact."""
-REFERENCE, SUBJECT = "token-units", os.environ.get("FORKPROOF_ARM", "patched")
+REFERENCE, SUBJECT = "token-units", os.environ.get("FORKPROOF_ARM", "")
 DUMMY_ROWS = (32, 16)
 """What the plan has for other GPUs: smaller rows plan so few bytes that they say little."""
 ORDER = sorted(PROFILE.serve.max_num_seqs if LANE in PROFILES else DUMMY_ROWS, reverse=True)

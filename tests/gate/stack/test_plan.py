@@ -21,7 +21,7 @@ def plans(folder: Path) -> list[tuple[str, int]]:
 
 
 def test_arms_of_our_own_series() -> None:
-    """Every prefix has a name, and the suites' default is not the whole series."""
+    """Every prefix has a name."""
     assert plans(OWN_SERIES) == [
         ("stock", 0),
         ("mq3d", 1),
@@ -30,12 +30,6 @@ def test_arms_of_our_own_series() -> None:
         ("centred", 4),
         ("packed", 5),
     ]
-
-
-def test_the_series_session_takes_the_whole_series() -> None:
-    """A patch that is added behind the last arm must not go ungated."""
-    session = (OWN_SERIES.parent / "noxfile.py").read_text(encoding="utf-8")
-    assert f'"gate", "--arm", "{plans(OWN_SERIES)[-1][0]}"' in session
 
 
 def test_a_foreign_series_has_an_arm_per_prefix(make_series: Callable[..., Path]) -> None:
