@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from armlib.production import NotInArmError, in_arm, other_arm_root
+from armlib.other_arm import run_in_arm
+from armlib.production import NotInArmError
 from cases import CAPACITY, ELIGIBLE, POLICY
 from defect import BATCH_SIZES, table
 
 SERVED, TOO_LONG, SHORT = f"3D: {ELIGIBLE}", f"2D: {POLICY}", f"2D: {CAPACITY}"
 
 
-def in_other_arm(name: str) -> Any:
-    """Table and flips of an earlier arm, from a process that imports that arm."""
-    script = Path(__file__).with_name("defect.py")
-    done = subprocess.run(
-        [sys.executable, str(script)], env=in_arm(name), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def test_sequence_units_lose_nine_tokens(measure: Any) -> None:
     """In the arm sized in sequences nine tokens fall back under graphs only, and the rows are the cause."""
     try:
-        other_arm_root("mq3d")
+        found = run_in_arm("mq3d", Path(__file__).with_name("defect.py"))
     except NotInArmError as error:  # a tree without the series' earlier arms
         for mode in ("graphs", "eager"):
             for size in BATCH_SIZES:
                 measure(f"defect-mq3d-{mode}", f"batch_{size}", None, unit="name", reason=str(error))
         return
-    found = in_other_arm("mq3d")
     for mode, rows in found["table"].items():
         for batch, value in rows.items():
             measure(f"defect-mq3d-{mode}", batch, value, unit="name")

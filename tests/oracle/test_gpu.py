@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,8 @@ import pytest
 import torch
 from armlib.attention import Batch, Geometry, run_leg
 from armlib.builder import make_builder
-from armlib.production import in_arm, owner_of
+from armlib.other_arm import run_in_arm
+from armlib.production import owner_of
 from bench import Bench, errors_of, make_bench
 from capture import captured_leg
 from cases import DEVICE, HISTORY, REAL, config_for
@@ -66,20 +64,10 @@ def test_other_layers(name: str, measure: Any, reached: Any) -> None:
         measure(name, f"launcher_ref_flag{int(flag)}", error.launcher, unit="abs")
 
 
-def stock_errors() -> dict[str, float]:
-    """The same long-context errors in the stock arm, from a process that imports it."""
-    script = Path(__file__).with_name("long_context.py")
-    done = subprocess.run(
-        [sys.executable, str(script)], env=in_arm("stock"), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def test_long_context(measure: Any) -> None:
     """The error against float64 grows with context in stock too; an arm must not be worse than stock."""
     ours = relative_errors()
-    stock = stock_errors()
+    stock = run_in_arm("stock", Path(__file__).with_name("long_context.py"))
     for context in CONTEXTS:
         for tokens in QUERY_TOKENS:
             case = f"long-{context}-[{tokens}]"
