@@ -9,6 +9,8 @@ import torch
 from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
 from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
+from fill import fill
+from inputs import draw
 from reference import WriteError, attention, end_to_end, write_error
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
@@ -31,20 +33,27 @@ class Bench:
     def query(self, batch: Batch, seed: int) -> torch.Tensor:
         """Standard-normal queries, [tokens, query heads, head size]."""
         shape = (batch.tokens, self.geometry.heads_q, self.geometry.head_size)
-        return normal(shape, seed, self.geometry.dtype)
+        return draw(shape, seed, self.geometry.dtype)
 
 
-def normal(shape: tuple[int, ...], seed: int, dtype: torch.dtype) -> torch.Tensor:
-    """Standard-normal values, the same on every device."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
+def make_bench(
+    geometry: Geometry, batch: Batch = SHARED_BATCH, inputs: str = "normal", own_write: bool = True
+) -> Bench:
+    """A layer and what its cache was written from.
 
-
-def make_bench(geometry: Geometry, batch: Batch = SHARED_BATCH, seed: int = 1) -> Bench:
-    """Write standard-normal keys and values through the arm's own cache update."""
+    Args:
+        geometry: of the layer.
+        batch: the sequences, their whole lengths.
+        inputs: the kind of keys and values, a name of `inputs.INPUTS`.
+        own_write: through the arm's own cache update; if not, its bytes are filled in.
+    """
     layer = make_layer(config_for(geometry), geometry, batch)
     shape = (sum(batch.seq_lens), geometry.heads_kv, geometry.head_size)
-    key, value = normal(shape, seed, geometry.dtype), normal(shape, seed + 1, geometry.dtype)
-    layer.write(batch, key, value)
+    key, value = (draw(shape, seed, geometry.dtype, inputs) for seed in (1, 2))
+    if own_write:
+        layer.write(batch, key, value)
+    else:
+        fill(layer, batch, key, value)
     return Bench(geometry, batch, layer, key, value)
 
 
@@ -84,6 +93,14 @@ def errors_of(leg: Leg, bench: Bench, batch: Batch, query: torch.Tensor) -> Erro
         end_to_end=float((leg.output[:rows].double() - whole).abs().max()),
         magnitude=float(call.output.abs().max()),
     )
+
+
+def relative_error(leg: Leg, bench: Bench, batch: Batch) -> float:
+    """Norm of the launcher's error over the norm of a float64 reference on the same cached bytes."""
+    (call,) = leg.calls
+    scale = bench.geometry.softmax_scale / bench.geometry.head_size
+    exact = attention(call.query, bench.layer, batch, scale, torch.float64)
+    return float((call.output.double() - exact).norm() / exact.norm())
 
 
 def run_case(case: Case, bench: Bench, builder: Any = None, seed: int = 7) -> tuple[torch.Tensor, list[Leg]]:

@@ -16,7 +16,7 @@ GPU_ONLY = "gpu_only"
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers by which lanes differ."""
     config.addinivalue_line("markers", f"{GPU_ONLY}: planned on lanes with a GPU only")
-    config.addinivalue_line("markers", "cpu_only: controls that run on the CPU lane")
+    config.addinivalue_line("markers", "cpu_only: run on the CPU lane only")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

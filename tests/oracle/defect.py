@@ -15,8 +15,8 @@ from armlib.attention import Batch, Geometry, Layer, make_layer, run_leg
 from armlib.breach import allocated_rows
 from armlib.builder import make_builder
 from armlib.config import vllm_config
-from bench import normal
 from cases import DEVICE
+from inputs import draw
 
 GEOMETRY = Geometry(heads_q=4, heads_kv=4, head_size=32)
 BATCH_SIZES = (1, 2, 4, 8, 9, 24)
@@ -43,7 +43,7 @@ def written_layer() -> Layer:
     """A layer that holds the longest batch, and so every shorter one."""
     batch = Batch((max(BATCH_SIZES),), history=7)
     layer = make_layer(config(graphs=False), GEOMETRY, batch)
-    keys = normal((sum(batch.seq_lens), GEOMETRY.heads_kv, GEOMETRY.head_size), 1, GEOMETRY.dtype)
+    keys = draw((sum(batch.seq_lens), GEOMETRY.heads_kv, GEOMETRY.head_size), 1, GEOMETRY.dtype)
     layer.write(batch, keys, keys)
     return layer
 
@@ -53,7 +53,7 @@ def reason(size: int, graphs: bool, rows: AbstractContextManager[None] | None = 
     batch, layer = Batch((size,), history=7), written_layer()
     with rows or nullcontext():
         builder = make_builder(config(graphs), DEVICE)
-    query = normal((size, GEOMETRY.heads_q, GEOMETRY.head_size), 2, GEOMETRY.dtype)
+    query = draw((size, GEOMETRY.heads_q, GEOMETRY.head_size), 2, GEOMETRY.dtype)
     leg = run_leg(layer, builder, batch, query, flag=True)
     return f"{'3D' if leg.scratch_written else '2D'}: {leg.reasons[0]}"
 

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 
-import torch
 from armlib.attention import Batch, run_leg
 from armlib.builder import make_builder
-from bench import make_bench
+from bench import make_bench, relative_error
 from cases import DEVICE, REAL, config_for
-from reference import attention
 
 CONTEXTS = (8192, 24576, 90112)
 QUERY_TOKENS = (1, 2, 4, 8, 16)
 
 
 def relative_errors() -> dict[str, float]:
-    """Norm of the launcher's error over the norm of a float64 reference on the same cached bytes."""
+    """Relative errors of the arm on the import path, all query lengths of a context over one cache."""
     found = {}
     for context in CONTEXTS:
         bench = make_bench(REAL, Batch((max(QUERY_TOKENS),), context))
@@ -29,11 +27,7 @@ def relative_errors() -> dict[str, float]:
             query = bench.query(batch, seed=100 + tokens)  # away from the seeds of keys and values
             for flag in (0, 1):
                 leg = run_leg(bench.layer, builder, batch, query, bool(flag))
-                call = leg.calls[0]
-                scale = REAL.softmax_scale / REAL.head_size
-                exact = attention(call.query, bench.layer, batch, scale, torch.float64)
-                error = (call.output.double() - exact).norm() / exact.norm()
-                found[f"{context}/{tokens}/{flag}"] = float(error)
+                found[f"{context}/{tokens}/{flag}"] = relative_error(leg, bench, batch)
     return found
 
 

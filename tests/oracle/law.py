@@ -1,0 +1,124 @@
+"""The error law: relative error against float64 over the same cached bytes, by context and kind of values.
+
+`python law.py CASE ...` prints {case: relative error with the flag on} for the arm on its import path, as one
+JSON line; stock knows no flag.
+
+On the CPU lane the interpreter's products are exact, so the truncation of fp32 operands that a card does is
+emulated there, and the cases say so in their names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from armlib.attention import Batch, run_leg
+from armlib.builder import make_builder
+from armlib.other_arm import run_in_arm
+from bench import make_bench, relative_error
+from cases import DEVICE, NARROW, REAL, config_for
+from tf32 import tf32_emulated
+
+ON_CPU = DEVICE == "cpu"
+GEOMETRY = NARROW if ON_CPU else REAL
+EMULATION = "tf32-emulated-" if ON_CPU else ""
+VERIFY = (8,)
+"""Query tokens of a verify batch of one sequence."""
+
+FLAWED_ARM = "patched"
+"""The last arm of our series whose error grows with the context."""
+OUTPUT_ROUNDING = 2.0**-11
+"""Half a unit of an fp16 output of 1: the largest relative error that its rounding alone makes."""
+
+
+@dataclass(frozen=True)
+class LawCase:
+    """One batch over one cache."""
+
+    name: str
+    history: int
+    """Cached tokens before the query's own."""
+    q_lens: tuple[int, ...] = VERIFY
+    inputs: str = "normal"
+    """Of keys and values: a name of `inputs.INPUTS`."""
+
+    @property
+    def batch(self) -> Batch:
+        """The sequences on top of the history."""
+        return Batch(self.q_lens, self.history)
+
+
+CONTEXTS = (20, 4096) if ON_CPU else (20, 4096, 24576, 90112)
+PREFILL = 64 if ON_CPU else 512
+INPUTS_CONTEXT = 256 if ON_CPU else 8192
+
+LAW_CASES = [
+    LawCase(f"law-{EMULATION}prefill-{PREFILL}", history=0, q_lens=(PREFILL,)),
+    *(LawCase(f"law-{EMULATION}{context}", context) for context in CONTEXTS),
+]
+"""The last one has the longest context."""
+INPUT_CASES = [
+    LawCase(f"inputs-{EMULATION}{inputs}", INPUTS_CONTEXT, inputs=inputs)
+    for inputs in ("normal", "heavy-tailed", "outlier-channels", "offset")
+]
+
+DECODE_CASE = LawCase(f"decode-{EMULATION}normal", INPUTS_CONTEXT, q_lens=(1,))
+"""One token, which takes the split-KV kernel in every arm: for the control of the ratio."""
+
+
+def as_on_a_card() -> AbstractContextManager[None]:
+    """Products as a card computes them: emulated on the CPU lane, as they are elsewhere."""
+    return tf32_emulated() if ON_CPU else nullcontext()
+
+
+def law_errors_in(arm: str, cases: Sequence[LawCase]) -> dict[str, float]:
+    """Case -> relative error of an earlier arm with the flag on, from a process that imports that arm.
+
+    Raises:
+        NotInArmError: the series has no such arm before the one under test.
+    """
+    found: dict[str, float] = run_in_arm(arm, Path(__file__), *(case.name for case in cases))
+    return found
+
+
+def flawed_arm() -> str:
+    """The arm that must break the law: `patched` where it comes before the arm under test, else `stock`.
+
+    A series of one's own may call its last arm `patched`, and it need not have the flaw; stock has it.
+    """
+    roots = json.loads(os.environ.get("FORKPROOF_ARM_ROOTS", "{}"))
+    earlier = FLAWED_ARM in roots and os.environ["FORKPROOF_ARM"] != FLAWED_ARM
+    return FLAWED_ARM if earlier else "stock"
+
+
+def ratio_to_stock(error: float, stock: float) -> float:
+    """How much larger an error is than stock's, or than the output's rounding where stock's is below that.
+
+    Two errors below the rounding of the output say nothing about each other.
+    """
+    return error / max(stock, OUTPUT_ROUNDING)
+
+
+def law_errors(case: LawCase, flags: Sequence[bool] = (False, True)) -> list[float]:
+    """Relative errors of the arm on the import path, one per value of the flag."""
+    bench = make_bench(GEOMETRY, case.batch, case.inputs, own_write=not ON_CPU)
+    builder = make_builder(config_for(GEOMETRY), DEVICE)
+    query = bench.query(case.batch, seed=100 + case.batch.tokens)  # away from the seeds of keys and values
+    with as_on_a_card():
+        legs = [run_leg(bench.layer, builder, case.batch, query, flag) for flag in flags]
+    return [relative_error(leg, bench, case.batch) for leg in legs]
+
+
+def main(names: Sequence[str]) -> None:
+    """Print the errors of the cases named."""
+    by_name = {case.name: case for case in (*LAW_CASES, *INPUT_CASES, DECODE_CASE)}
+    print(json.dumps({name: law_errors(by_name[name], flags=[True])[0] for name in names}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,76 @@
+"""Each kind of keys and values is what it is called, and the ratio to stock has its floor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from inputs import INPUTS, OFFSET, OUTLIER_FACTORS, draw
+from law import FLAWED_ARM, INPUT_CASES, OUTPUT_ROUNDING, flawed_arm, ratio_to_stock
+
+SHAPE = (4096, 2, 64)
+
+
+def drawn(inputs: str) -> torch.Tensor:
+    """Values of one kind, in float64."""
+    return draw(SHAPE, 3, torch.float32, inputs).double()
+
+
+def test_every_kind_is_measured() -> None:
+    """The cases are the kinds, each once."""
+    assert {case.inputs for case in INPUT_CASES} == set(INPUTS)
+    assert len(INPUT_CASES) == len(INPUTS)
+
+
+def test_heavy_tails() -> None:
+    """Many standard deviations out, where normal values never are, but around the same centre."""
+    heavy, normal = drawn("heavy-tailed"), drawn("normal")
+    assert float(normal.abs().max()) < 6
+    assert float(heavy.abs().max()) > 20
+    assert float(heavy.median()) == pytest.approx(0, abs=0.02)
+
+
+def test_outlier_channels() -> None:
+    """The first channels of every head are larger by their factors, the others as they were."""
+    spread = drawn("outlier-channels").std(dim=0)
+    count = len(OUTLIER_FACTORS)
+    assert spread[:, :count].flatten().tolist() == pytest.approx([*OUTLIER_FACTORS] * 2, rel=0.1)
+    assert spread[:, count:].flatten().tolist() == pytest.approx([1.0] * 2 * (64 - count), rel=0.1)
+
+
+def test_offset() -> None:
+    """Around its constant, with the variance of normal values."""
+    values = drawn("offset")
+    assert float(values.mean()) == pytest.approx(OFFSET, rel=0.01)
+    assert float(values.std()) == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("error", "stock", "ratio"),
+    [
+        (0.02, 0.01, 2.0),
+        (0.01, 0.02, 0.5),
+        (2 * OUTPUT_ROUNDING, OUTPUT_ROUNDING, 2.0),
+        (OUTPUT_ROUNDING, OUTPUT_ROUNDING / 8, 1.0),
+        (4 * OUTPUT_ROUNDING, 0.0, 4.0),
+    ],
+)
+def test_ratio_has_a_floor(error: float, stock: float, ratio: float) -> None:
+    """Below the output's rounding stock counts as that rounding, above it as it is."""
+    assert ratio_to_stock(error, stock) == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(
+    ("under_test", "roots", "expected"),
+    [
+        ("packed", '{"stock": "s", "patched": "p", "packed": "k"}', FLAWED_ARM),
+        ("patched", '{"stock": "s", "patched": "p"}', "stock"),
+        ("mq3d", '{"stock": "s", "mq3d": "m"}', "stock"),
+    ],
+)
+def test_flawed_arm(under_test: str, roots: str, expected: str, monkeypatch: Any) -> None:
+    """`patched` breaks the law for the arms after it; for the others stock does."""
+    monkeypatch.setenv("FORKPROOF_ARM", under_test)
+    monkeypatch.setenv("FORKPROOF_ARM_ROOTS", roots)
+    assert flawed_arm() == expected

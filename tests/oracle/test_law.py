@@ -1,0 +1,66 @@
+"""The error law of the arm, for values that are not normal too, and the arm that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from armlib.production import NotInArmError, owner_of
+from damage import dropped_segment
+from law import (
+    DECODE_CASE,
+    INPUT_CASES,
+    LAW_CASES,
+    LawCase,
+    flawed_arm,
+    law_errors,
+    law_errors_in,
+    ratio_to_stock,
+)
+
+LONGEST = LAW_CASES[-1]
+CONTROL = "control-patched-law"
+
+
+@pytest.mark.parametrize("case", LAW_CASES, ids=lambda case: case.name)
+def test_error_does_not_grow(case: LawCase, measure: Any, reached: Any) -> None:
+    """On both kernels the error stays below one bound, the policy's, however long the context."""
+    reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
+    for flag, error in enumerate(law_errors(case)):
+        measure(case.name, f"relative_error_flag{flag}", error, unit="1")
+
+
+def test_inputs(measure: Any, reached: Any, bound: Callable[[str, str, str], float]) -> None:
+    """Whatever keys and values look like, the arm is not further off than stock on the same bytes."""
+    reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
+    reason, stock = None, {}
+    try:
+        stock = law_errors_in("stock", [*INPUT_CASES, DECODE_CASE])
+    except NotInArmError as error:  # a tree without the series' earlier arms
+        reason = str(error)
+    for case in INPUT_CASES:
+        theirs = stock.get(case.name)
+        measure(case.name, "relative_error_stock", theirs, unit="1", reason=reason)
+        for flag, error in enumerate(law_errors(case)):
+            ratio = None if theirs is None else ratio_to_stock(error, theirs)
+            measure(case.name, f"relative_error_flag{flag}", error, unit="1")
+            measure(case.name, f"ratio_to_stock_flag{flag}", ratio, unit="1", reason=reason)
+    with dropped_segment():
+        (damaged,) = law_errors(DECODE_CASE, flags=[True])
+    ratio = ratio_to_stock(damaged, stock.get(DECODE_CASE.name, 0.0))
+    red = ratio > bound("oracle", INPUT_CASES[0].name, "ratio_to_stock_flag1")
+    measure.control("control-input-ratio", red=red, metric="ratio_to_stock", value=ratio, unit="1")
+    assert red
+
+
+def test_flawed_arm_breaks_the_law(measure: Any, bound: Callable[[str, str, str], float]) -> None:
+    """The arm whose error grows with the context exceeds the bound at the longest one."""
+    limit = bound("oracle", LONGEST.name, "relative_error_flag1")
+    try:
+        error = law_errors_in(flawed_arm(), [LONGEST])[LONGEST.name]
+    except NotInArmError as none:  # whether the control is red stays unsaid, and so it is missing
+        measure(CONTROL, "relative_error", None, unit="1", reason=str(none), control=True)
+        return
+    measure.control(CONTROL, red=error > limit, metric="relative_error", value=error, unit="1")
+    assert error > limit
