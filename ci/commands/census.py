@@ -10,24 +10,17 @@ from pathlib import Path
 from ci.commands import boots, review
 from ci.engine.boot import BootRun
 from ci.engine.bootlog import read_boot_log
-from ci.engine.census import (
-    HEADER,
-    Census,
-    broken_rules,
-    facts,
-    questions,
-    table_rows,
-    take_census,
-    verify_widths,
-)
+from ci.engine.census import questions, take_census
 from ci.engine.logtext import read_log
 from ci.engine.profile import Profile, load_profile
 from ci.engine.server import Server
 from ci.engine.session import Boot
 from ci.errors import ExitCode, UsageError
+from ci.gate.census import broken_rules, verify_widths
 from ci.gate.verdict import Verdict, last_line
 from ci.lanes.gpu import lease, read_state
 from ci.report.census import render_census, render_census_markdown
+from ci.results.census import Census
 from ci.results.files import read_limited
 from ci.stack.cache import cache_root
 
@@ -119,7 +112,7 @@ def conclude(
 ) -> ExitCode:
     """Show the table, what is broken, and the verdict; a log that is not whole gives none."""
     render = render_census_markdown if as_markdown else render_census
-    review.say(render(HEADER, table_rows(census), facts(census, layers)))
+    review.say(render(census, layers))
     for sentence in broken:
         review.say(f"broken: {sentence}\n")
     unread = unread or (bool(broken) and (not census.calls or bool(census.cut_lines)))

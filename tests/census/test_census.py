@@ -14,11 +14,12 @@ import pytest
 
 from ci.commands.boots import Session
 from ci.commands.census import CensusBoot, boot_census, broken_boot
-from ci.engine.census import HEADER, Batch, Census, broken_rules, facts, table_rows, verify_widths
 from ci.engine.profile import load_profile
+from ci.gate.census import broken_rules, verify_widths
 from ci.lanes.gpu import lease, read_state
 from ci.lanes.run import ROOT
 from ci.report.census import render_census
+from ci.results.census import Batch, Census
 from ci.stack.cache import cache_root
 from ci.stack.manifest import read_manifest
 
@@ -48,7 +49,7 @@ def booted() -> Iterator[CensusBoot]:
 def test_rules(measure: Any, booted: CensusBoot) -> None:
     """Every width of the band is on 3D, prefill is on 2D by policy, nothing fell back, nothing breached."""
     census = booted.census
-    print(render_census(HEADER, table_rows(census), facts(census, None)))
+    print(render_census(census))
     on_3d = [width for width, paths in census.band_widths.items() if paths == {"3D"}]
     calls = {
         "verify_calls": census.count(verify=True),
