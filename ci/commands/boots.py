@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ci.commands import review
-from ci.commands.run import find_arms
+from ci.commands.run import find_arms, flavour_on
 from ci.engine.boot import BootRun, missing_lines, run_boot, serve_launch
 from ci.engine.bootlog import read_boot_log
 from ci.engine.breaks import BREAKS
@@ -85,7 +85,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subject", help="the arm with the patch (default: the whole series)")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
     parser.add_argument(
-        "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
+        "--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS
     )
     parser.add_argument(
         "--session", type=Path, help="folder of the boots (default: out/boots/LANE/PROFILE/KEY)"
@@ -138,7 +138,8 @@ def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, P
         review.say(f"ending process {pid}, left behind by a killed run\n")
         end_marked(mark)
     folder = args.session or Path("out", "boots", lane, profile.name)
-    arms = {arm.name: arm for arm in find_arms(args.subject, args.series, {args.flavour})[args.flavour]}
+    flavour = args.flavour or flavour_on(lane)
+    arms = {arm.name: arm for arm in find_arms(args.subject, args.series, {flavour})[flavour]}
     in_process = args.in_process or bool(getattr(args, "broken", None))
     session = Session(profile, lane, folder.resolve(), arms, in_process, apart=args.session is None)
     return session, session.folder

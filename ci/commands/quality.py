@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ci.commands import review
-from ci.commands.run import find_arms
+from ci.commands.run import find_arms, flavour_on
 from ci.commands.throughput import chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
@@ -77,7 +77,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--session", type=Path, help="folder of the answers")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
     parser.add_argument(
-        "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
+        "--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS
     )
     parser.set_defaults(func=run)
 
@@ -88,7 +88,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(f"--items {args.items}: at least 1")
     profile = chosen(load_profile(args.profile), args.arms, None)
     lane = machine_lane(profile)
-    built = {arm.name: arm for arm in find_arms(args.arm, args.series, {args.flavour})[args.flavour]}
+    flavour = args.flavour or flavour_on(lane)
+    built = {arm.name: arm for arm in find_arms(args.arm, args.series, {flavour})[flavour]}
     one = Quality(Throughput(profile, lane, built, args.session or quality_folder(profile, lane)), args.items)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"quality {profile.name}"):
         scores = one.scores()

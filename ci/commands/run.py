@@ -27,6 +27,8 @@ from ci.stack.manifest import ArmManifest
 from ci.stack.record import Flavour
 from ci.stack.series import SERIES_VARIABLE
 
+FLAVOUR_VARIABLE = "FORKPROOF_FLAVOUR"
+"""How much of the wheel every arm has on this machine, whatever its lane: a bundle brings one flavour along."""
 EXPORT_VARIABLE = "ORACLE_OUT"
 """Where the oracle's results also go, as the field's own verdict file."""
 
@@ -223,8 +225,19 @@ def find_arms(name: str | None, series: Path | None, flavours: set[Flavour]) -> 
 
 
 def flavour_on(lane: str) -> Flavour:
-    """How much of the wheel a lane needs: its Python files, or all of it where kernels are compiled."""
-    return Flavour.LEAN if lane == CPU_LANE else Flavour.FULL
+    """How much of the wheel a lane needs: its Python files, or all of it where kernels are compiled.
+
+    Raises:
+        UsageError: FORKPROOF_FLAVOUR, which decides where it is set, names none.
+    """
+    named = os.environ.get(FLAVOUR_VARIABLE)
+    if not named:
+        return Flavour.LEAN if lane == CPU_LANE else Flavour.FULL
+    try:
+        return Flavour(named)
+    except ValueError:
+        words = " or ".join(flavour.value for flavour in Flavour)
+        raise UsageError(f"{FLAVOUR_VARIABLE}={named} is no flavour", remedy=f"{words}") from None
 
 
 def job_for(

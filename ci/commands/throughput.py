@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci.commands.run import find_arms
+from ci.commands.run import find_arms, flavour_on
 from ci.commands.throughput_session import Throughput, measure_of
 from ci.engine.profile import Profile, load_profile
 from ci.errors import ExitCode, UsageError
@@ -52,7 +52,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--session", type=Path, help="folder of the sessions")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
     parser.add_argument(
-        "--flavour", type=Flavour, default=Flavour.FULL, choices=list(Flavour), help=argparse.SUPPRESS
+        "--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS
     )
     parser.set_defaults(func=run)
 
@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(f"--blocks {args.blocks}: at least 1")
     profile = load_profile(args.profile)
     lane = machine_lane(profile)
-    built = {arm.name: arm for arm in find_arms(args.arm, args.series, {args.flavour})[args.flavour]}
+    flavour = args.flavour or flavour_on(lane)
+    built = {arm.name: arm for arm in find_arms(args.arm, args.series, {flavour})[flavour]}
     one = Throughput(
         chosen(profile, args.arms, args.point), lane, built, args.session, args.in_process, args.pairs
     )

@@ -34,20 +34,24 @@ MIB = 1024 * 1024
 RUN_SCRIPT = """\
 #!/usr/bin/env bash
 # Runs suites on this host, without network. Usage: ./run.sh [SUITE...] [-- options of `python -m ci run`]
-# Or another command: ./run.sh doctor [--lane LANE] [--json], ./run.sh sweep
+# Or another command: ./run.sh doctor [--lane LANE] [--json], ./run.sh sweep, or any behind the word ci:
+# ./run.sh ci throughput any-gpu-units --in-process
 set -euo pipefail
 here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
 python=${{PYTHON:-python3}}
 export {site}="$here/site" PYTHONPATH="$here/site" FORKPROOF_CACHE="$here/cache"
-export {extensions}="$here/extensions"
-if [ ! -d "$here/site" ]; then
+export {extensions}="$here/extensions" FORKPROOF_FLAVOUR={flavour}
+{series}if [ ! -d "$here/site" ]; then
     "$python" -m pip install -q --no-index --no-deps --no-compile --target "$here/site" "$here"/wheels/*.whl
     cp "$here/checkout/ci/lanes/extensions.py" "$here/site/sitecustomize.py"
 fi
 cd "$here/checkout"
-case ${{1:-}} in doctor|sweep) exec "$python" -m ci "$@" ;; esac
+case ${{1:-}} in
+    ci) exec "$python" -m "$@" ;;
+    doctor|sweep) exec "$python" -m ci "$@" ;;
+esac
 if [ $# -eq 0 ]; then set -- {suites}; fi
-exec "$python" -m ci run --flavour {flavour} {series}"$@"
+exec "$python" -m ci run "$@"
 """
 
 
@@ -151,7 +155,7 @@ def pack(contents: Contents) -> bytes:
             extensions=extensions.VARIABLE,
             suites=shlex.join(contents.suites),
             flavour=contents.flavour,
-            series='--series "$here/series" ' if contents.series else "",
+            series='export FORKPROOF_SERIES="$here/series"\n' if contents.series else "",
         ).encode()
         _add_data(archive, "run.sh", script, 0o755)
     return lzma.compress(buffer.getvalue(), preset=6)

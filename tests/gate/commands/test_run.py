@@ -9,12 +9,13 @@ import pytest
 
 from ci import cli
 from ci.commands import run
-from ci.commands.run import choose_lanes, parse_flags, provenance
+from ci.commands.run import choose_lanes, flavour_on, parse_flags, provenance
 from ci.errors import ExitCode, UsageError
 from ci.gate.plan import Plan, PlannedMetric
 from ci.lanes.run import SuiteJob
 from ci.stack.arms import Arm
 from ci.stack.manifest import ArmManifest, FilePair, PatchEntry
+from ci.stack.record import Flavour
 
 METRIC = (PlannedMetric("grid", "violations", False),)
 PLAN = Plan(
@@ -185,3 +186,14 @@ def test_a_suite_of_gpu_lanes_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -
     plan = Plan(Path("plan.toml"), {("h200", "kernelbench"): METRIC, ("cpu", "property"): METRIC})
     with pytest.raises(UsageError, match="kernelbench is not planned on cpu"):
         choose_lanes(["kernelbench"], None, plan)
+
+
+def test_flavour_of_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python files on the CPU, the whole wheel elsewhere, unless the machine has brought one flavour along."""
+    monkeypatch.delenv(run.FLAVOUR_VARIABLE, raising=False)
+    assert (flavour_on("cpu"), flavour_on("h200")) == (Flavour.LEAN, Flavour.FULL)
+    monkeypatch.setenv(run.FLAVOUR_VARIABLE, "lean")
+    assert flavour_on("h200") is Flavour.LEAN
+    monkeypatch.setenv(run.FLAVOUR_VARIABLE, "light")
+    with pytest.raises(UsageError, match="FORKPROOF_FLAVOUR=light is no flavour"):
+        flavour_on("h200")

@@ -7,6 +7,7 @@ import lzma
 import os
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,11 +110,12 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
     (here / "site").mkdir()
     assert (here / "extensions" / "vllm" / "_C.abi3.so").read_bytes() == b"code"
     fake = tmp_path / "python"
-    fake.write_text('#!/bin/sh\necho "$FORKPROOF_SITE|$PYTHONPATH|$FORKPROOF_CACHE|$PWD|$*"\n')
+    fake.write_text('#!/bin/sh\necho "$FORKPROOF_SITE|$PYTHONPATH|$FORKPROOF_CACHE|$FORKPROOF_FLAVOUR|$PWD|$*"\n')
     fake.chmod(0o755)
     ran = {
-        "": "-m ci run --flavour lean oracle",
-        "membudget --lane h200": "-m ci run --flavour lean membudget --lane h200",
+        "": "-m ci run oracle",
+        "membudget --lane h200": "-m ci run membudget --lane h200",
+        "ci throughput any-gpu-units --in-process": "-m ci throughput any-gpu-units --in-process",
         "doctor --lane h200 --json": "-m ci doctor --lane h200 --json",
         "sweep": "-m ci sweep",
     }
@@ -125,9 +127,22 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
             text=True,
             check=True,
         )
-        site, path, cache, folder, words = done.stdout.strip().split("|")
+        site, path, cache, flavour, folder, words = done.stdout.strip().split("|")
         assert (site, path, cache) == (str(here / "site"), str(here / "site"), str(here / "cache"))
-        assert (folder, words) == (str(here / "checkout"), expected)
+        assert (flavour, folder, words) == ("lean", str(here / "checkout"), expected)
+
+
+def test_another_series_comes_along(contents: Contents, tmp_path: Path) -> None:
+    """Its files are packed, and every command on the host takes it."""
+    series = tmp_path / "theirs"
+    series.mkdir()
+    (series / "0001-a.patch").write_text("a patch")
+    data = pack(replace(contents, series=series))
+    assert "series/0001-a.patch" in unpacked(data)
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(data))) as archive:
+        script = archive.extractfile("forkproof-bundle/run.sh")
+        assert script is not None
+        assert 'export FORKPROOF_SERIES="$here/series"\n' in script.read().decode()
 
 
 def test_a_lock_without_what_the_host_has() -> None:
