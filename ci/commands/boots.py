@@ -84,9 +84,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that boots: which arm, and how."""
     parser.add_argument("--subject", help="the arm with the patch (default: the whole series)")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
-    parser.add_argument(
-        "--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS
-    )
+    parser.add_argument("--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS)
     parser.add_argument(
         "--session", type=Path, help="folder of the boots (default: out/boots/LANE/PROFILE/KEY)"
     )

@@ -76,9 +76,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--items", type=int, default=ITEMS, help="word problems (default: %(default)s)")
     parser.add_argument("--session", type=Path, help="folder of the answers")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
-    parser.add_argument(
-        "--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS
-    )
+    parser.add_argument("--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS)
     parser.set_defaults(func=run)
 
 

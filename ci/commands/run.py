@@ -28,7 +28,7 @@ from ci.stack.record import Flavour
 from ci.stack.series import SERIES_VARIABLE
 
 FLAVOUR_VARIABLE = "FORKPROOF_FLAVOUR"
-"""How much of the wheel every arm has on this machine, whatever its lane: a bundle brings one flavour along."""
+"""How much of the wheel arms have on this machine, whatever its lane: a bundle brings one flavour along."""
 EXPORT_VARIABLE = "ORACLE_OUT"
 """Where the oracle's results also go, as the field's own verdict file."""
 

@@ -51,9 +51,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--in-process", action="store_true", help="without vLLM's server")
     parser.add_argument("--session", type=Path, help="folder of the sessions")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
-    parser.add_argument(
-        "--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS
-    )
+    parser.add_argument("--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS)
     parser.set_defaults(func=run)
 
 

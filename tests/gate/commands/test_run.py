@@ -189,7 +189,7 @@ def test_a_suite_of_gpu_lanes_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_flavour_of_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python files on the CPU, the whole wheel elsewhere, unless the machine has brought one flavour along."""
+    """Python files on the CPU, the whole wheel elsewhere, unless the machine has one flavour only."""
     monkeypatch.delenv(run.FLAVOUR_VARIABLE, raising=False)
     assert (flavour_on("cpu"), flavour_on("h200")) == (Flavour.LEAN, Flavour.FULL)
     monkeypatch.setenv(run.FLAVOUR_VARIABLE, "lean")

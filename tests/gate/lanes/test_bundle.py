@@ -110,7 +110,8 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
     (here / "site").mkdir()
     assert (here / "extensions" / "vllm" / "_C.abi3.so").read_bytes() == b"code"
     fake = tmp_path / "python"
-    fake.write_text('#!/bin/sh\necho "$FORKPROOF_SITE|$PYTHONPATH|$FORKPROOF_CACHE|$FORKPROOF_FLAVOUR|$PWD|$*"\n')
+    shown = "$FORKPROOF_SITE|$PYTHONPATH|$FORKPROOF_CACHE|$FORKPROOF_FLAVOUR|$PWD|$*"
+    fake.write_text(f'#!/bin/sh\necho "{shown}"\n')
     fake.chmod(0o755)
     ran = {
         "": "-m ci run oracle",
