@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ci.commands import review
 from ci.commands.history import read_history
-from ci.errors import ExitCode
+from ci.errors import ExitCode, GateError
 from ci.gate.rows import GateVerdict
 from ci.report.annotations import render_annotations
 from ci.report.junit_out import render_junit
 from ci.report.markdown import render_markdown, render_summary
 from ci.report.page import render_page
+from ci.report.words import plain
 from ci.results.files import write_atomic
+from ci.results.folder import SuiteFiles
+from ci.stack.plan import plan_arms
+from ci.stack.series import read_series, series_folder
 
 EXAMPLES = """\
 examples:
@@ -90,10 +94,39 @@ def diff(
         not_due: lane and suite of each run that nobody waits for; one that is there is compared all the same.
     """
     rules = review.load_rules(baselines)
-    suites = tuple(
-        review.review_suite(rules, runs / lane / suite, lane, suite)[1]
+    reviewed = [
+        review.review_suite(rules, runs / lane / suite, lane, suite)
         for lane in review.chosen_lanes(rules, runs, lanes)
         for suite in review.suites_of(rules, runs, lane)
         if (lane, suite) not in not_due or (runs / lane / suite).exists()
-    )
-    return GateVerdict(suites, rules.notes)
+    ]
+    notes = outdated([files for files, _ in reviewed], series_hashes())
+    return GateVerdict(tuple(verdict for _, verdict in reviewed), (*rules.notes, *notes))
+
+
+def series_hashes() -> dict[str, str]:
+    """Series hash of each arm as the patches on disk make it; empty where they cannot be read."""
+    try:
+        return {plan.name: plan.series_hash for plan in plan_arms(read_series(series_folder(None)))}
+    except GateError:
+        return {}  # whoever only compares results needs no series
+
+
+def outdated(reviewed: Iterable[SuiteFiles], hashes: Mapping[str, str]) -> list[str]:
+    """Say of each run whose arm the patches no longer make, that its verdict is not about them.
+
+    Args:
+        reviewed: the files of each run.
+        hashes: by arm, as of `series_hashes`.
+    """
+    found = []
+    for files in reviewed:
+        subject = files.results.head.subject if files.results else None
+        now = hashes.get(subject.arm) if subject else None
+        if subject and now and subject.series_hash != now:
+            found.append(
+                f"{files.lane}/{files.suite}: measured on {plain(subject.arm, 40)} "
+                f"{plain(subject.series_hash, 12)}, and the patches now make {now[:12]} of it: "
+                f"run it again to judge them"
+            )
+    return found

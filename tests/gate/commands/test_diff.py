@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli import main
-from ci.commands.diff import diff
+from ci.commands.diff import diff, series_hashes
 from tests.gate.samples import PLAN_TEXT, Sample
 
 RUN = Path("out/runs/cpu/property")
@@ -252,3 +252,20 @@ def test_what_is_not_due_is_not_missed_and_what_came_is_seen(tmp_path: Path) -> 
     assert suites(("cpu", "other")) == ["property"]
     assert suites(("cpu", "property")) == ["property", "other"]
     assert suites(("gpu", "other")) == ["property", "other"]
+
+
+@pytest.mark.usefixtures("green")
+def test_results_of_other_patches_are_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A run from before a patch was edited keeps its verdict; a note says that it is not about the patch."""
+    assert _diff() == 0
+    assert "cpu/property: measured on patched ab12, and the patches now make " in capsys.readouterr().out
+    current = series_hashes()["patched"]
+    records = RUN / "records.jsonl"
+    records.write_text(records.read_text().replace('"ab12"', f'"{current}"'))
+    assert _diff() == 0
+    assert "measured on" not in capsys.readouterr().out
+    monkeypatch.setenv("FORKPROOF_SERIES", str(tmp_path / "nothing"))
+    assert series_hashes() == {}
+    assert _diff() == 0
