@@ -102,7 +102,7 @@ WORDS = {
 EPILOG = """\
 examples:
   python -m ci stack build                  the arms: the stock wheel plus prefixes of the series
-  python -m ci run property pool            two suites against the patched arm, with their verdict
+  python -m ci run property pool            two suites against the whole series, with their verdict
   python -m ci run property --arm mq3d      the same suite against another arm
   python -m ci diff                         every result on disk against the baselines
   python -m ci accept --why "new pin"       take the results over as baselines

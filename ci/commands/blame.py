@@ -72,7 +72,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("suite", help="the suite that measures the case")
     parser.add_argument("case", help="the case; * and ? are wildcards")
-    add_options(parser)
+    add_options(parser, takes_arm=False)
     parser.set_defaults(func=run, takes_rest=True)
 
 

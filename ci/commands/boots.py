@@ -103,10 +103,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     session, _ = open_session(args, profile)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"boots {profile.name}"):
         if args.broken:
-            return session.broken(session.subject, args.broken)
+            return session.broken(args.broken)
         if profile.expect.outcome == "failed":
-            return session.attempts(session.subject, args.attempts or profile.expect.attempts)
-        return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference, session.subject)
+            return session.attempts(args.attempts or profile.expect.attempts)
+        return session.judge(args.seqs or profile.serve.max_num_seqs, args.reference)
 
 
 def require_positive(option: str, *given: int | None) -> None:
@@ -186,18 +186,18 @@ class Session:
         conditions = json.dumps(self.conditions, sort_keys=True)
         return session_key(repr(self.profile), conditions, str(self.in_process), *hashes)
 
-    def judge(self, seqs: Sequence[int], reference: str, subject: str) -> ExitCode:
+    def judge(self, seqs: Sequence[int], reference: str) -> ExitCode:
         """Boot and judge; one row after the other, each shown as soon as it is whole."""
         band = bands().get(self.lane)
-        rows = [self.row(number, reference, subject, band) for number in seqs]
+        rows = [self.row(number, reference, band) for number in seqs]
         review.say("\n" + render_rows(rows))
         verdict, code = overall((one.row.verdict for one in rows), control_failed=False)
         review.say(last_line(verdict, f"{len(rows)} rows of {self.profile.name} on {self.lane}", code) + "\n")
         return code
 
-    def row(self, seqs: int, reference: str, subject: str, band: Band | None) -> RowBoots:
+    def row(self, seqs: int, reference: str, band: Band | None) -> RowBoots:
         """The three boots of one row."""
-        wanted = memory_boots([seqs], reference, subject)
+        wanted = memory_boots([seqs], reference, self.subject)
         found = run_session(self.folder, wanted, self.key, self.boot_for_facts)
         for boot, facts in zip(wanted, found, strict=True):
             if facts.problem:
@@ -284,10 +284,10 @@ class Session:
             resident=up.used_bytes if up else None,
         )
 
-    def attempts(self, subject: str, number: int) -> ExitCode:
+    def attempts(self, number: int) -> ExitCode:
         """Boot so often, every boot in a folder of its own, and judge how they ended."""
         expect, seqs = self.profile.expect, min(self.profile.serve.max_num_seqs)
-        boots = [Boot(subject, seqs, ordinal) for ordinal in range(1, number + 1)]
+        boots = [Boot(self.subject, seqs, ordinal) for ordinal in range(1, number + 1)]
         run_session(self.folder, boots, self.key, self.boot_for_facts)
         ended = [self.attempt(boot) for boot in boots]
         verdict, found = judge_attempts(ended, Expected(tuple(expect.causes), expect.stage))
@@ -307,7 +307,7 @@ class Session:
         missing = missing_lines(self.profile, log.decode(errors="replace"))
         return Attempt(boot.name, report.outcome.value, report.cause, report.stage, tuple(missing))
 
-    def broken(self, subject: str, name: str) -> ExitCode:
+    def broken(self, name: str) -> ExitCode:
         """Boot the subject with a break; what it should lead to must be seen."""
         states: list[dict[str, object] | None] = []
 
@@ -316,7 +316,7 @@ class Session:
                 server.complete(LONG_PROMPT, max_tokens=32)
                 states.append(json.loads(server.get("/exact") or "{}").get("breach"))
 
-        boot = Boot(subject, min(self.profile.serve.max_num_seqs), 1)
+        boot = Boot(self.subject, min(self.profile.serve.max_num_seqs), 1)
         run = self.boot(boot, self.folder / f"break-{name}", ask, broken=name)
         review.say(f"outcome {run.report.outcome.value}, cause {run.report.cause}, breaches {states}\n")
         log = (self.folder / f"break-{name}" / "server.log").read_text(encoding="utf-8", errors="replace")

@@ -131,6 +131,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             wheels=wheels,
             suites=args.suites,
             flavour=flavour.value,
+            arm=arms[-1].name,
             extensions=extensions(args.engine, args.architecture, cache),
             series=args.series,
         )

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     profile = debugged(load_profile(args.profile))
     session, folder = boots.open_session(args, profile)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"census {profile.name}"):
-        one = boot_census(session, session.subject, folder / "census")
+        one = boot_census(session, folder / "census")
     broken = broken_boot(one, profile)
     unread = not one.run.report.whole
     return conclude(one.census, broken, None, args.markdown, profile.name, unread=unread)
@@ -132,7 +132,7 @@ def debugged(profile: Profile) -> Profile:
     return profile
 
 
-def boot_census(session: boots.Session, subject: str, folder: Path) -> CensusBoot:
+def boot_census(session: boots.Session, folder: Path) -> CensusBoot:
     """Boot once, ask every question, and count what the log then holds."""
     serve = session.profile.serve
     seqs = min(serve.max_num_seqs)
@@ -147,7 +147,7 @@ def boot_census(session: boots.Session, subject: str, folder: Path) -> CensusBoo
         answers.extend(bool(server.complete(prompts, max_tokens)) for prompts, max_tokens in asked)
         exact.update(json.loads(server.get("/exact") or "{}"))
 
-    run = session.boot(Boot(subject, seqs, 1), folder, ask)
+    run = session.boot(Boot(session.subject, seqs, 1), folder, ask)
     log = read_log((folder / "boot.log").read_bytes())
     census = take_census(log)
     return CensusBoot(

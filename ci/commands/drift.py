@@ -21,9 +21,8 @@ from ci.results.files import write_atomic
 from ci.results.jsonl import write_results
 from ci.results.records import SCHEMA_VERSION, Record, RunHead, Subject
 from ci.stack.cache import cache_root
-from ci.stack.patchmodel import series_hash
 from ci.stack.pin import PIN
-from ci.stack.plan import plan_arms
+from ci.stack.plan import choose_plan, plan_arms
 from ci.stack.radar import Seen, scan
 from ci.stack.releases import check_version, releases_since
 from ci.stack.series import Series, read_series, series_folder
@@ -119,13 +118,14 @@ def write_reports(folder: Path, series: Series, fates: Sequence[ReleaseFate], su
 def run_head(series: Series) -> RunHead:
     """The head of the records: no machine matters here, so there is no condition but the pin."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    whole = choose_plan(plan_arms(series), None)
     return RunHead(
         schema=SCHEMA_VERSION,
         run=f"drift-{now.replace(':', '').lower()}",
         lane="cpu",
         suite="drift",
         started=now,
-        subject=Subject(plan_arms(series)[-1].name, series_hash(series.patches)),
+        subject=Subject(whole.name, whole.series_hash),
         conditions={"pin": PIN.vllm},
     )
 

@@ -56,9 +56,16 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.set_defaults(func=run, takes_rest=True)
 
 
-def add_options(parser: argparse.ArgumentParser, lane: str | None = None) -> None:
-    """Add the options of every command that runs suites; ``lane`` is the one it takes without being asked."""
-    parser.add_argument("--arm", help="the arm to run against (default: the whole series)")
+def add_options(parser: argparse.ArgumentParser, lane: str | None = None, *, takes_arm: bool = True) -> None:
+    """Add the options of every command that runs suites.
+
+    Args:
+        parser: of the command.
+        lane: the one it takes without being asked.
+        takes_arm: False for a command that refuses an arm, and says so.
+    """
+    words = "the arm to run against (default: the whole series)"
+    parser.add_argument("--arm", help=words if takes_arm else argparse.SUPPRESS)
     usual = lane or "this machine's, or cpu for a suite planned only there"
     parser.add_argument("--lane", default=lane, help=f"the lane (default: {usual})")
     parser.add_argument("-n", "--workers", type=int, metavar="N", help="pytest workers (default: by lane)")

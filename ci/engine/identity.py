@@ -22,7 +22,7 @@ SUBJECT, PREVIOUS = "@subject", "@previous"
 
 @dataclass(frozen=True)
 class ArmUnderTest:
-    """An arm and its flags, such as `patched+VLLM_INT4_MQ_3D=0`."""
+    """An arm and its flags, such as `packed+VLLM_INT4_MQ_3D=0`."""
 
     text: str
     arm: str
@@ -41,11 +41,11 @@ def parse_arm(text: str) -> ArmUnderTest:
         name, equals, value = word.partition("=")
         if not equals or not name.isidentifier() or name in flags:
             raise UsageError(
-                f"{text!r}: {word!r} is not a flag NAME=VALUE", remedy="patched+VLLM_INT4_MQ_3D=0"
+                f"{text!r}: {word!r} is not a flag NAME=VALUE", remedy="packed+VLLM_INT4_MQ_3D=0"
             )
         flags[name] = value
     if not arm:
-        raise UsageError(f"{text!r} names no arm", remedy="patched+VLLM_INT4_MQ_3D=0")
+        raise UsageError(f"{text!r} names no arm", remedy="packed+VLLM_INT4_MQ_3D=0")
     return ArmUnderTest(text, arm, flags)
 
 

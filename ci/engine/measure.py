@@ -222,9 +222,14 @@ Round = tuple[Answer, Answer]
 
 
 def median_round(rounds: Sequence[Round]) -> Round:
-    """The round whose decode alone took the median time: one that really was, not a mean of several."""
-    ordered = sorted(rounds, key=lambda one: one[1].total_s - one[0].total_s)
-    return ordered[len(ordered) // 2]
+    """Of an odd number of rounds the one of median time per step: one that really was, not a mean."""
+
+    def time(one: Round) -> float:
+        again, whole = one
+        alone_s = whole.total_s - again.total_s
+        return alone_s / (steps_between(again, whole).value or 1.0)
+
+    return sorted(rounds, key=time)[len(rounds) // 2]
 
 
 def request_problems(

@@ -117,8 +117,8 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of each timed request."""
     judge: Literal["decode_tok_s", "step_ms", "isolated_step_ms"]
     """The metric that is judged; tokens per second only where all boots share one compile lineage."""
-    rounds: Count = 1
-    """How often each prompt is timed within a boot; the median counts, and the boot stays one sample."""
+    rounds: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """How often each prompt is timed within a boot, an odd number: the median counts."""
     seed: int = 20260901
     chat: bool = False
     """The prompt is a chat message, with thinking off."""
@@ -193,13 +193,16 @@ def check_measure(profile: Profile, measure: Measure, path: Path) -> None:
     """Refuse a measure that could not say anything.
 
     Raises:
-        ProfileError: no point, a point twice, too few tokens, too long, or a judge that the lineage forbids.
+        ProfileError: no point, a point twice, too few tokens, too long, even rounds, or a judge that the
+            lineage forbids.
     """
     names = [point.name for point in measure.points]
     if not names or len(set(names)) < len(names):
         raise ProfileError(f"{path}: measure.points is empty or names a point twice")
     if measure.generate < 2 or min(point.tokens for point in measure.points) < 2:
         raise ProfileError(f"{path}: a decode rate needs at least 2 tokens, prompt and answer alike")
+    if measure.rounds % 2 == 0:
+        raise ProfileError(f"{path}: {measure.rounds} rounds have no median", remedy="an odd number")
     longest = max(point.tokens for point in measure.points) + measure.generate
     if longest > profile.serve.max_model_len:
         raise ProfileError(

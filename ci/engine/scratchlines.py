@@ -29,6 +29,7 @@ WORDS: tuple[tuple[ScratchEvent, re.Pattern[str]], ...] = (
 adopted set came from, so the first words count; that something is late counts wherever it stands."""
 ABOUT = re.compile(r"scratch", re.IGNORECASE)
 SIZE = re.compile(r"(?<![\d.])(?P<value>\d[\d,]{0,19}(?:\.\d{1,20})?) ?(?P<unit>[GMK]i?B|B|bytes)\b")
+PARTIALS = "packed_partials"
 CAPACITY = re.compile(r"(?:capacity|declares?d?)\D{0,20}(?P<value>\d{1,18})(?!\d)")
 
 
@@ -91,9 +92,6 @@ def from_json(line: LogLine, event: ScratchEvent, start: int) -> ScratchLine:
     )
 
 
-PARTIALS = "packed_partials"
-
-
 def from_plan(line: LogLine, event: ScratchEvent, plan: dict[str, object]) -> ScratchLine:
     """The line of a whole plan, recomputed."""
     return ScratchLine(
@@ -138,7 +136,7 @@ def recompute(plan: dict[str, object]) -> str | None:
 
 
 def recompute_partials(plan: dict[str, object], partial_bytes: int, total: int) -> str | None:
-    """Whether the half-precision partials that a plan promises fill its bytes, where it promises any.
+    """What is wrong with the half-precision partials that a plan promises; None if they fill its bytes.
 
     Args:
         plan: of an arm whose packed kernel keeps them in the same scratch.

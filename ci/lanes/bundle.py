@@ -51,7 +51,7 @@ case ${{1:-}} in
     doctor|sweep) exec "$python" -m ci "$@" ;;
 esac
 if [ $# -eq 0 ]; then set -- {suites}; fi
-exec "$python" -m ci run "$@"
+exec "$python" -m ci run --arm {arm} "$@"
 """
 
 
@@ -71,6 +71,8 @@ class Contents:
     wheels: Sequence[Path]
     suites: Sequence[str]
     flavour: str
+    arm: str
+    """What suites on the host take by default: the last arm that was packed."""
     extensions: Mapping[str, bytes] = field(default_factory=dict)
     """Compiled extensions for a lean arm, by their path in the wheel."""
     series: Path | None = None
@@ -155,6 +157,7 @@ def pack(contents: Contents) -> bytes:
             extensions=extensions.VARIABLE,
             suites=shlex.join(contents.suites),
             flavour=contents.flavour,
+            arm=shlex.quote(contents.arm),
             series='export FORKPROOF_SERIES="$here/series"\n' if contents.series else "",
         ).encode()
         _add_data(archive, "run.sh", script, 0o755)

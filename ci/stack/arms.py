@@ -35,7 +35,7 @@ from ci.stack.manifest import (
 )
 from ci.stack.pin import PIN, Pin
 from ci.stack.place import Placement
-from ci.stack.plan import ArmPlan, choose_plans, plan_arms
+from ci.stack.plan import ArmPlan, choose_plan, choose_plans, plan_arms
 from ci.stack.progress import Progress, Silent
 from ci.stack.record import Flavour, sha256_of
 from ci.stack.series import Series, read_series, series_folder
@@ -126,7 +126,7 @@ def find_arm(
 ) -> Arm:
     """The arm called ``name``, or the whole series, built if it is not in the cache."""
     read = series if isinstance(series, Series) else read_series(series_folder(series))
-    return build_arms(read, cache_root, flavour, [name or plan_arms(read)[-1].name], progress)[0]
+    return build_arms(read, cache_root, flavour, [choose_plan(plan_arms(read), name).name], progress)[0]
 
 
 def find_arms_up_to(
@@ -144,7 +144,7 @@ def find_arms_up_to(
     """
     read = series if isinstance(series, Series) else read_series(series_folder(series))
     plans = plan_arms(read)
-    wanted = plans[-1] if name is None else choose_plans(plans, [name])[0]
+    wanted = choose_plan(plans, name)
     fewer = [plan.name for plan in plans if len(plan.patches) < len(wanted.patches)]
     return build_arms(read, cache_root, flavour, [*fewer, wanted.name], progress)
 

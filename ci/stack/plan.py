@@ -63,6 +63,15 @@ def plan_arms(series: Series) -> tuple[ArmPlan, ...]:
     return tuple(ArmPlan(name, series.patches[:length]) for name, length in ordered)
 
 
+def choose_plan(plans: Sequence[ArmPlan], name: str | None) -> ArmPlan:
+    """The plan called ``name``; without a name that of the whole series.
+
+    Raises:
+        UnknownArmError: with the names there are.
+    """
+    return plans[-1] if name is None else choose_plans(plans, [name])[0]
+
+
 def parse_arms(data: bytes, path: str) -> dict[str, str]:
     """Read ``arms.toml``: arm name -> name of the last patch of its prefix."""
     try:

@@ -28,7 +28,6 @@ PROFILES = {"rtx3090": "rtx3090-census", "rtx4090": "rtx4090-depth15"}
 """Every other GPU boots the dummy."""
 PROFILE = load_profile(PROFILES.get(LANE, "any-gpu-census15"))
 IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
-SUBJECT = os.environ.get("FORKPROOF_ARM", "")
 WIDTHS = verify_widths(PROFILE.model.depth)
 CASE = "census"
 
@@ -43,7 +42,7 @@ def booted() -> Iterator[CensusBoot]:
     }
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite census"):
         session = Session(PROFILE, LANE, ROOT / "out" / "boots" / LANE / PROFILE.name, arms, IN_PROCESS)
-        yield boot_census(session, SUBJECT, session.folder / "census")
+        yield boot_census(session, session.folder / "census")
 
 
 def test_rules(measure: Any, booted: CensusBoot) -> None:

@@ -26,7 +26,7 @@ PROFILE = load_profile(PROFILES.get(LANE, "any-gpu-dummy7"))
 BREAK_PROFILE = load_profile("any-gpu-dummy8")
 IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
 """Set where vLLM's server cannot run; numbers are then exact."""
-REFERENCE, SUBJECT = "token-units", os.environ.get("FORKPROOF_ARM", "")
+REFERENCE = "token-units"
 DUMMY_ROWS = (32, 16)
 """What the plan has for other GPUs: smaller rows plan so few bytes that they say little."""
 ORDER = sorted(PROFILE.serve.max_num_seqs if LANE in PROFILES else DUMMY_ROWS, reverse=True)
@@ -59,7 +59,7 @@ def difference(larger: Measured, smaller: Measured) -> tuple[int | None, str | N
 @pytest.mark.parametrize("seqs", ORDER)
 def test_row(measure: Any, rows: dict[int, Any], seqs: int) -> None:
     """The budget falls and model loading rises by the scratch, all builders adopt, stock repeats."""
-    one = session_of(PROFILE).row(seqs, REFERENCE, SUBJECT, bands().get(LANE))
+    one = session_of(PROFILE).row(seqs, REFERENCE, bands().get(LANE))
     rows[seqs] = one
     stock, after = one.stock[0], one.patched
     case = f"boots-{seqs}"
@@ -93,6 +93,6 @@ def test_break_is_seen(measure: Any, gpu: None, name: str) -> None:
     """Rows in sequence units refuse to boot; a declared capacity of 8 counts breaches of 9 tokens."""
     session = session_of(BREAK_PROFILE)
     session.in_process = True
-    seen = session.broken(SUBJECT, name) is ExitCode.PASS
+    seen = session.broken(name) is ExitCode.PASS
     measure.control(f"control-break-{name}", red=seen)
     assert seen

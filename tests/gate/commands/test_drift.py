@@ -56,7 +56,7 @@ def test_reports_are_written_and_the_records_can_be_read(
     summary.write_text("before\n")
     assert cli.main(["drift", "--release", "99.0.0", "--summary", str(summary)]) == 0
     results = read_results(tmp_path / "out" / "drift" / "records.jsonl")
-    assert results.head.suite == "drift"
+    assert (results.head.suite, results.head.subject.arm) == ("drift", "packed")
     counts = {(r.case, r.metric): r.value for r in results.records}
     assert counts["99.0.0/a.patch", "conflicts"] == 1
     assert counts[f"{PIN.vllm}/a.patch", "conflicts"] == 0

@@ -18,6 +18,7 @@ from ci.stack.manifest import ArmManifest, FilePair, PatchEntry
 from ci.stack.record import Flavour
 
 METRIC = (PlannedMetric("grid", "violations", False),)
+WHOLE = "the last arm of the series"
 PLAN = Plan(
     Path("plan.toml"),
     {("cpu", "property"): METRIC, ("cpu", "oracle"): METRIC, ("rtx3090", "oracle"): METRIC},
@@ -98,8 +99,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SuiteJob]:
     """The jobs that were started, with arms, pytest and judging replaced."""
     jobs: list[SuiteJob] = []
 
-    def find_arms_up_to(name: str, *_: Any, **__: Any) -> list[Arm]:
-        return [Arm(one, tmp_path / one, MANIFEST) for one in ("stock", name)]
+    def find_arms_up_to(name: str | None, *_: Any, **__: Any) -> list[Arm]:
+        return [Arm(one, tmp_path / one, MANIFEST) for one in ("stock", name or WHOLE)]
 
     def conclude_all(folders: list[Path], *_: Path) -> ExitCode:
         print("judged", *(folder.name for folder in folders))
@@ -134,6 +135,12 @@ def test_a_suite_that_dies_keeps_no_other_from_running(
         ("runs", "cpu", "oracle"),
     ]
     assert capsys.readouterr().out.splitlines()[-1] == "judged property oracle"
+
+
+def test_without_a_name_the_whole_series_is_run(started: list[SuiteJob]) -> None:
+    """The default names no arm: which one is last is the series' to say."""
+    cli.main(["run", "oracle", "--lane", "cpu"], [run])
+    assert [job.subject.arm for job in started] == [WHOLE]
 
 
 def test_the_head_of_a_run_tells_the_arm(started: list[SuiteJob]) -> None:

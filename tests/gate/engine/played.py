@@ -72,6 +72,8 @@ class Bench:
             "VLLM_CACHE_ROOT": str(folder / "caches"),
             **made.env,
             **self.env,
+            # As serve_launch does; the boots of a session share it.
+            "PYTHONPYCACHEPREFIX": str(more["bytecode"]),
         }
         command = (sys.executable, str(HERE / "player.py"), "{port}", str(plan))
         return Launch(f"{made.name}-{seqs}", command, env, folder, 20.0, more.get("descriptions"))

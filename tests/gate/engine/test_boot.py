@@ -127,6 +127,16 @@ def test_serve_launch(tmp_path: Path) -> None:
     assert made.env["TRITON_CACHE_DIR"] == str(tmp_path / "b" / "caches" / "triton")
 
 
+def test_bytecode_stays_out_of_the_arms(tmp_path: Path) -> None:
+    """Arms are hashed: Python writes no bytecode, or writes it where it was told to."""
+    profile = load_profile("any-gpu-units")
+    models = {"FORKPROOF_DUMMY": "/d"}
+    without = serve_launch(profile, 1, Path("/arm"), tmp_path / "b", models).env
+    kept = serve_launch(profile, 1, Path("/arm"), tmp_path / "b", models, bytecode=tmp_path / "c").env
+    assert (without["PYTHONDONTWRITEBYTECODE"], without.get("PYTHONPYCACHEPREFIX")) == ("1", None)
+    assert (kept.get("PYTHONDONTWRITEBYTECODE"), kept["PYTHONPYCACHEPREFIX"]) == (None, str(tmp_path / "c"))
+
+
 def test_descriptions_outlive_a_boot_and_nothing_compiled_does(tmp_path: Path) -> None:
     """vLLM's descriptions of model classes are handed from boot to boot; the other caches start empty."""
     made = launch(tmp_path)

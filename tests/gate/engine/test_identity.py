@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ci.engine import orphans
 from ci.engine.identity import (
     arm_seen,
     environments,
@@ -101,6 +102,16 @@ def test_environments_are_those_of_the_processes() -> None:
         process.kill()
     assert [(one[FLAG], one["PYTHONPATH"]) for one in found] == [("0", str(ROOT))] * 2
     assert environments(new_mark()) == []
+
+
+def test_a_process_that_just_starts_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """While it executes another program its environment is empty, which would look like another flag."""
+    for pid, environment in (("7", b"FORKPROOF_BOOT=mine\0A=1\0"), ("8", b"")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "environ").write_bytes(environment)
+    monkeypatch.setattr(orphans, "PROC", tmp_path)
+    monkeypatch.setattr(orphans, "marked", lambda mark: [(7, mark), (8, mark)])
+    assert environments("mine") == [{"FORKPROOF_BOOT": "mine", "A": "1"}]
 
 
 def test_parse_environ() -> None:

@@ -76,6 +76,8 @@ def test_settings_reach_the_command() -> None:
     assert "--no-enable-prefix-caching" in words
     assert json.loads(option(words, "--compilation-config")) == {"cudagraph_capture_sizes": [1, 2, 4, 8]}
     assert captured.limits.power_limit_w == 250
+    dummy = serve_words(load_profile("any-gpu-captured"), 1, {"FORKPROOF_DUMMY": "/d"})
+    assert json.loads(option(dummy, "--compilation-config"))["backend"] == "eager"
     throughput = serve_words(load_profile("rtx3090-throughput"), 1, MODELS)
     assert option(throughput, "--prefix-match-unit") == "848"
     assert json.loads(option(throughput, "--speculative-config")) == {
@@ -172,3 +174,11 @@ def test_damaged_profile(old: str, new: str, words: str) -> None:
     assert GOOD.count(old) == 1
     with pytest.raises(ProfileError, match=words):
         parse(GOOD.replace(old, new))
+
+
+def test_even_rounds_have_no_median() -> None:
+    """What counts of several rounds is one that really was."""
+    timed = (PROFILES / "any-gpu-units.toml").read_text(encoding="utf-8")
+    assert timed.count("rounds = 5") == 1
+    with pytest.raises(ProfileError, match="4 rounds have no median"):
+        parse_profile(timed.replace("rounds = 5", "rounds = 4"), Path("any-gpu-units.toml"))

@@ -65,6 +65,7 @@ def contents(repository: Path, tmp_path: Path) -> Contents:
         extensions={"vllm/_C.abi3.so": b"code"},
         suites=["oracle"],
         flavour="lean",
+        arm="two",
     )
 
 
@@ -114,8 +115,8 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
     fake.write_text(f'#!/bin/sh\necho "{shown}"\n')
     fake.chmod(0o755)
     ran = {
-        "": "-m ci run oracle",
-        "membudget --lane h200": "-m ci run membudget --lane h200",
+        "": "-m ci run --arm two oracle",
+        "membudget --lane h200": "-m ci run --arm two membudget --lane h200",
         "ci throughput any-gpu-units --in-process": "-m ci throughput any-gpu-units --in-process",
         "doctor --lane h200 --json": "-m ci doctor --lane h200 --json",
         "sweep": "-m ci sweep",

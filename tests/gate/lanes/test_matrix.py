@@ -95,6 +95,12 @@ def test_an_unknown_change_needs_every_lane() -> None:
     assert lanes(Event(EventKind.SCHEDULE, changed=())) == {"cpu", "rtx3090", "rtx4090"}
 
 
+def test_jobs_take_the_whole_series() -> None:
+    """None of our jobs names an arm: a patch that is added at the end is gated at once."""
+    for kind in EventKind:
+        assert {cell.arm for cell in plan_jobs(OURS, Event(kind)).cells} == {""}
+
+
 def test_a_manual_run_gets_what_it_chose() -> None:
     """One lane and one suite of it; the other lanes say that they were not chosen."""
     plan = plan_jobs(OURS, Event(EventKind.MANUAL), ["rtx3090"], ["oracle"])

@@ -262,6 +262,8 @@ def test_arms_up_to_one_are_the_shorter_prefixes_and_itself(
     assert asked == [["stock", "patched"]]
     assert [arm.name for arm in found] == ["stock", "patched"]
     assert [arm.name for arm in arms.find_arms_up_to("stock", folder, tmp_path / "cache")] == ["stock"]
+    (folder / "arms.toml").write_text('[arms]\nlast = "1.patch"\n')
+    assert [arm.name for arm in arms.find_arms_up_to(None, folder, tmp_path / "cache")][-1] == "last"
 
 
 def test_a_manifest_of_another_schema_is_refused(make: Make, make_series: Callable[..., Path]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci.stack.errors import ArmsFileError, UnknownArmError
-from ci.stack.plan import choose_plans, parse_arms, plan_arms
+from ci.stack.plan import choose_plan, choose_plans, parse_arms, plan_arms
 from ci.stack.series import OWN_SERIES, read_series
 
 PATCHES = {
@@ -40,6 +40,16 @@ def test_a_foreign_series_has_an_arm_per_prefix(make_series: Callable[..., Path]
         ("0002-step-2", 2),
         ("patched", 3),
     ]
+
+
+def test_without_a_name_it_is_the_whole_series(make_series: Callable[..., Path]) -> None:
+    """Whatever its last arm is called: a patch that is added behind it must not go ungated."""
+    assert choose_plan(plan_arms(read_series(OWN_SERIES)), None).name == "packed"
+    folder = make_series(PATCHES)
+    (folder / "arms.toml").write_text('[arms]\npatched = "0001-step 1.patch"\nlast = "0003-step 3.patch"\n')
+    arms = plan_arms(read_series(folder))
+    assert (choose_plan(arms, None).name, len(choose_plan(arms, None).patches)) == ("last", 3)
+    assert choose_plan(arms, "patched").name == "patched"
 
 
 def test_names_come_from_arms_toml(make_series: Callable[..., Path]) -> None:
