@@ -38,6 +38,8 @@ class Child:
         """Start `command` under this Python; `seconds` is the most that one answer may take."""
         self.command = [sys.executable, *command]
         self.seconds = seconds
+        self.overdue = False
+        """Whether an answer took too long, for which the child was ended."""
         self.printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
         receive, send = os.pipe()
         self.answers = os.fdopen(receive, encoding="utf-8")
@@ -77,7 +79,7 @@ class Child:
         Raises:
             ChildError: the child ended instead, or took too long and was ended.
         """
-        alarm = threading.Timer(self.seconds, self.process.kill)
+        alarm = threading.Timer(self.seconds, self._end_overdue)
         alarm.start()
         try:
             line = self.answers.readline()
@@ -87,12 +89,17 @@ class Child:
             raise ChildError(self._last_words())
         return json.loads(line)
 
+    def _end_overdue(self) -> None:
+        self.overdue = True
+        self.process.kill()
+
     def _last_words(self) -> str:
         code = self.process.wait()
+        why = f"gave no answer within {self.seconds:g} s" if self.overdue else f"ended with status {code}"
         self.printed.seek(0, os.SEEK_END)
         self.printed.seek(max(0, self.printed.tell() - LAST_WORDS_BYTES))
         said = self.printed.read().decode(errors="replace")
-        return f"{' '.join(self.command)} gave no answer within {self.seconds:g} s, status {code}: {said}"
+        return f"{' '.join(self.command)} {why}: {said}"
 
 
 def serve(first: Any, questions: Mapping[str, Callable[[], Any]]) -> None:
