@@ -13,10 +13,13 @@ import pytest
 from ci.commands.review import Rules, load_rules
 from ci.gate.plan import RED
 from ci.gate.policy import Kind as RuleKind
-from tests.armlib.bounds import bound_of
+from tests.armlib.bounds import bound_of, margin_of
 from tests.armlib.children import Child, ChildError
 from tests.kernelbench.cases import (
     CASES,
+    COMPARED_TWICE,
+    CONTROLS,
+    DONE_TWICE,
     METRICS,
     REPEATS,
     SHORT_REPEATS,
@@ -26,12 +29,23 @@ from tests.kernelbench.cases import (
     Shape,
     cache_lengths,
 )
-from tests.kernelbench.comparison import Figure, Leg, Opponents, Timed, figures, mirrored, opponents
+from tests.kernelbench.comparison import (
+    Figure,
+    Leg,
+    Opponents,
+    Seen,
+    Timed,
+    figures,
+    mirrored,
+    opponents,
+    ratio_seen,
+    time_seen,
+)
 
 ROOT = Path(__file__).parents[2]
 SPEEDUPS = ("speedup_mq3d", "speedup_stock")
 CASE = Case("call-24576", Kind.CALL, 8, 24576)
-PREFILL = Case("prefill-512-0", Kind.PREFILL, 512, 0, judged=True)
+PREFILL = Case("prefill-512-0", Kind.PREFILL, 512, 0)
 OWN = Leg(Timed(99.0, 101.0), "3D")
 MQ3D = Leg(Timed(500.0, 500.0), "3D")
 STOCK = Leg(Timed(3000.0, 3000.0), "2D")
@@ -64,6 +78,7 @@ def test_controls_are_planned(rules: Rules) -> None:
         ("control-compared-twice", "ratio_to_before"),
         ("control-compared-twice", RED),
     }
+    assert controls == {(one.name, metric) for one in CONTROLS for metric in (one.metric, RED)}
 
 
 def test_the_policy_holds_exactly_the_judged_cases_to_the_arm_before(rules: Rules) -> None:
@@ -74,8 +89,37 @@ def test_the_policy_holds_exactly_the_judged_cases_to_the_arm_before(rules: Rule
         if (rule := rules.policy.rule_for("kernelbench", case.name, "ratio_to_before"))
     }
     assert limits == {case.name: 1.02 if case.judged else None for case in CASES}
-    assert all(case.judged == (case.context < 1024 or case.kind is Kind.PREFILL) for case in CASES)
-    assert bound_of("kernelbench", "short-8-512", "ratio_to_before") == 1.02
+
+
+def test_controls_are_held_to_the_numbers_of_the_policy(rules: Rules) -> None:
+    """Each control has a case of the table, and the number by which that case itself is judged."""
+    assert {one.case for one in CONTROLS} <= {case.name for case in CASES}
+    assert margin_of("kernelbench", DONE_TWICE.case, DONE_TWICE.metric) == 0.05
+    assert bound_of("kernelbench", COMPARED_TWICE.case, COMPARED_TWICE.metric) == 1.02
+    for one in CONTROLS:
+        own = rules.policy.rule_for("kernelbench", one.name, one.metric)
+        assert own is not None
+        assert own.kind is RuleKind.INFO, "a control's number is shown; what is judged is that it was red"
+
+
+def test_a_metric_without_the_number_asked_for_is_an_error() -> None:
+    """A control never compares with nothing."""
+    with pytest.raises(AssertionError, match="us_3d has no bound"):
+        bound_of("kernelbench", "call-90112", "us_3d")
+    with pytest.raises(AssertionError, match="ratio_to_before has no margin"):
+        margin_of("kernelbench", "short-8-512", "ratio_to_before")
+
+
+@pytest.mark.parametrize(("us", "red"), [(104.0, False), (106.0, True), (200.0, True)])
+def test_a_time_is_seen_to_leave_its_margin(us: float, red: bool) -> None:
+    """Red once the doubled call is slower by more than the margin; its own time is what is recorded."""
+    assert time_seen(Timed(99.0, 101.0), Timed(us - 1, us + 1), 0.05) == Seen(us, red)
+
+
+@pytest.mark.parametrize(("us", "red"), [(101.0, False), (103.0, True), (200.0, True)])
+def test_a_ratio_is_seen_to_exceed_its_bound(us: float, red: bool) -> None:
+    """Red once the doubled call exceeds the bound beside the single one, whatever the arm before takes."""
+    assert ratio_seen(Timed(99.0, 101.0), Timed(us - 1, us + 1), 1.02) == Seen(us / 100, red)
 
 
 def test_the_policy_holds_the_series_to_its_goals(rules: Rules) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 REPEATS = 30
+SHORT_CONTEXT = 1024
+"""Tokens of context below which the goals call a batch short."""
 SHORT_REPEATS = 120
 """Replays of a short call that is judged to 2%: the median of a few microseconds has to stand still."""
 
@@ -44,8 +46,11 @@ class Case:
     context: int
     seqs: int = 1
     shape: Shape = Shape()
-    judged: bool = False
-    """Whether policy holds it to 2% of the arm before: prefills, and contexts that are short."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether policy holds it to 2% of the arm before: prefills, and contexts that are short."""
+        return self.kind is Kind.PREFILL or self.context < SHORT_CONTEXT
 
     @property
     def repeats(self) -> int:
@@ -69,7 +74,7 @@ class Case:
 
     @property
     def time_metric(self) -> str:
-        """The name of the arm's time, after the kernel that the batch should take."""
+        """The name of the arm's time, after the kernel that the batch should take; `path` is what it took."""
         return "us_3d" if self.has_floor else "us_2d"
 
 
@@ -93,12 +98,12 @@ CASES = (
         for heads_q, heads_kv in ((32, 8), (16, 2), (8, 8))
     ),
     *(
-        Case(f"short-{tokens}-{context}", Kind.VERIFY, tokens, context, judged=True)
+        _verify(f"short-{tokens}-{context}", tokens, context)
         for tokens in (1, 8)
         for context in (64, 512, 1000)
     ),
-    Case("prefill-512-0", Kind.PREFILL, 512, 0, judged=True),
-    Case("prefill-2048-4096", Kind.PREFILL, 2048, 4096, judged=True),
+    Case("prefill-512-0", Kind.PREFILL, 512, 0),
+    Case("prefill-2048-4096", Kind.PREFILL, 2048, 4096),
 )
 
 COMPARED = (
@@ -119,6 +124,22 @@ METRICS = {
     Kind.VERIFY: ("us_3d", *BYTES, *COMPARED),
     Kind.PREFILL: ("us_2d", *COMPARED),
 }
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """A control: a case's call done twice in one graph, which a comparison must notice."""
+
+    name: str
+    case: str
+    metric: str
+    """The number by which it is noticed."""
+    unit: str
+
+
+DONE_TWICE = Doubled("control-done-twice", "call-90112", "us_3d", "us")
+COMPARED_TWICE = Doubled("control-compared-twice", "short-8-512", "ratio_to_before", "1")
+CONTROLS = (DONE_TWICE, COMPARED_TWICE)
 
 
 @dataclass(frozen=True)

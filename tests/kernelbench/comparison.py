@@ -81,6 +81,31 @@ def ratio_to(reference: Timed, own: Timed) -> float:
     return own.us / reference.us
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What a comparison says of a call done twice."""
+
+    value: float
+    """The number that it looks at."""
+    red: bool
+    """Whether it notices."""
+
+
+def time_seen(once: Timed, twice: Timed, margin: float) -> Seen:
+    """Whether the time of a call done twice leaves the margin (a share) of the call's time."""
+    return Seen(twice.us, twice.us > once.us * (1 + margin))
+
+
+def ratio_seen(once: Timed, twice: Timed, bound: float) -> Seen:
+    """Whether a call done twice exceeds the bound on the ratio to the arm before.
+
+    The same arm's single call stands in the place of the arm before: beside the real one, an arm twice as
+    fast could do everything twice and stay within the bound.
+    """
+    ratio = ratio_to(once, twice)
+    return Seen(ratio, ratio > bound)
+
+
 def figures(
     case: Case,
     own: Leg,

@@ -11,20 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from armlib.bounds import bound_of
+from armlib.bounds import bound_of, margin_of
 from armlib.children import Child
 from armlib.production import in_arm, owner_of
 from bench import Bench, Stopwatch, once
-from cases import CASES, Kind
-from comparison import Leg, Timed, figures, mirrored, opponents, ratio_to
+from cases import CASES, COMPARED_TWICE, CONTROLS, DONE_TWICE, Doubled, Kind
+from comparison import Leg, Timed, figures, mirrored, opponents, ratio_seen, time_seen
 from timing import copy_bytes_per_s
 
-SLOWDOWN = 0.05
-"""What the control must notice: the margin of the policy's times."""
+SUITE = "kernelbench"
 OWN = "under test"
 """The arm's own passes; a reference may be the same arm in another process."""
-TWICE = {"call-90112": "control-done-twice", "short-8-512": "control-compared-twice"}
-"""Cases whose call is also captured twice in one graph, and the control that this is for."""
 SCRIPT = Path(__file__).with_name("bench.py")
 
 
@@ -47,6 +44,10 @@ class Session:
         """What an arm did with a case."""
         return Leg(self.timed(arm, case), self.paths[arm][case])
 
+    def doubled(self, control: Doubled) -> tuple[Timed, Timed]:
+        """The arm's own call of a control's case, done once and done twice."""
+        return self.timed(OWN, control.case), self.timed(OWN, control.name)
+
 
 def flag_off(case: str) -> str:
     """The graph of a case with the multi-query flag off."""
@@ -59,8 +60,9 @@ def own_stopwatch(bench: Bench) -> Stopwatch:
     for case in bench.cases:
         if case.kind is Kind.CALL:
             calls[flag_off(case.name)] = (bench.call(case, flag=0), 1, case.repeats)
-        if case.name in TWICE:
-            calls[TWICE[case.name]] = (bench.calls[case], 2, case.repeats)
+    for control in CONTROLS:
+        call, _, repeats = calls[control.case]
+        calls[control.name] = (call, 2, repeats)
     return Stopwatch(calls)
 
 
@@ -85,7 +87,7 @@ def run_session(names: tuple[str, ...]) -> Session:
 
 
 def test_calls(measure: Any, reached: Any) -> None:
-    """Every case in this arm and in those beside it; and a call done twice is seen by both comparisons."""
+    """Every case in this arm and in those beside it; and a call done twice is noticed by both comparisons."""
     reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
     assert torch.cuda.is_available(), "kernelbench needs a CUDA GPU; on the CPU lane it is not planned"
     beside = opponents(list(json.loads(os.environ["FORKPROOF_ARM_ROOTS"])))
@@ -99,24 +101,12 @@ def test_calls(measure: Any, reached: Any) -> None:
         for one in figures(case, own, off, others, beside.before, session.copy):
             measure(case.name, one.metric, one.value, unit=one.unit, reason=one.reason)
 
-    time_seen = control_done_twice(measure, session)
-    comparison_seen = beside.before is None or control_compared_twice(measure, session, beside.before)
-    assert time_seen
-    assert comparison_seen
-
-
-def control_done_twice(measure: Any, session: Session) -> bool:
-    """Whether a call done twice is slower than done once by more than a time's margin."""
-    once_us, twice_us = (session.timed(OWN, name).us for name in ("call-90112", TWICE["call-90112"]))
-    red = twice_us > once_us * (1 + SLOWDOWN)
-    measure.control(TWICE["call-90112"], red=red, metric="us_3d", value=twice_us, unit="us")
-    return red
-
-
-def control_compared_twice(measure: Any, session: Session, before: str) -> bool:
-    """Whether a short call done twice exceeds the bound by which it is compared with the arm before."""
-    case = "short-8-512"
-    ratio = ratio_to(session.timed(before, case), session.timed(OWN, TWICE[case]))
-    red = ratio > bound_of("kernelbench", case, "ratio_to_before")
-    measure.control(TWICE[case], red=red, metric="ratio_to_before", value=ratio, unit="1")
-    return red
+    seen = {
+        DONE_TWICE: time_seen(*session.doubled(DONE_TWICE), margin_of(SUITE, DONE_TWICE.case, "us_3d")),
+        COMPARED_TWICE: ratio_seen(
+            *session.doubled(COMPARED_TWICE), bound_of(SUITE, COMPARED_TWICE.case, "ratio_to_before")
+        ),
+    }
+    for control, one in seen.items():
+        measure.control(control.name, red=one.red, metric=control.metric, value=one.value, unit=control.unit)
+    assert all(one.red for one in seen.values())
