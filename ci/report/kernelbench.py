@@ -1,4 +1,7 @@
-"""The times of kernelbench against the context, one line for each arm of the run."""
+"""The times of kernelbench against the context: the arm under test, `stock`, `mq3d` and the bytes alone.
+
+The arm before has no line: of it only the ratio is on record.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +34,18 @@ def draw_times(head: RunHead | BaselineHead, records: Iterable[Record | Baseline
     Raises:
         NothingToDrawError: not one time is among them.
     """
-    found = times_by_tokens(records)
+    kept = list(records)
+    found = times_by_tokens(kept)
     panels = [panel(tokens, found[tokens], head.subject.arm) for tokens in DRAWN_TOKENS if tokens in found]
     panels = [one for one in panels if any(line.points for line in one.lines)]
     if not panels:
         raise NothingToDrawError(
             f"the records of {head.lane}/{head.suite} hold no time of a call against a context",
-            remedy=f"nox -s kernelbench -- --lane {head.lane}, on a machine of that lane",
+            remedy=f"nox -s kernelbench -- --lane {head.lane}, on a machine of that lane, to its end",
         )
     return picture(
-        f"Time of one attention call against the context, arm {head.subject.arm}",
-        ", ".join(machine(head.conditions)),
+        f"Time of one attention call against the context, lane {head.lane}, arm {head.subject.arm}",
+        about(head, kept),
         "tokens of context",
         "us",
         panels,
@@ -63,12 +67,18 @@ def times_by_tokens(records: Iterable[Record | BaselineRecord]) -> dict[int, dic
 
 
 def panel(tokens: int, times: Times, arm: str) -> Panel:
-    """Return the lines of batches of `tokens` query tokens: the arm, those beside it, and the bytes."""
+    """Return the lines of batches of `tokens` query tokens: the arm, those beside it, and the bytes.
+
+    An arm under test that is one of those beside it has one line, its own.
+    """
+    beside = (
+        Line("stock", "base", curve(times, "us_stock")),
+        Line("mq3d", "step", curve(times, "us_mq3d")),
+    )
     return Panel(
         f"{tokens} query token{'s' if tokens > 1 else ''}",
         (
-            Line("stock", "base", curve(times, "us_stock")),
-            Line("mq3d", "step", curve(times, "us_mq3d")),
+            *(line for line in beside if line.name != arm),
             Line(f"{arm}, 2D", "off", curve(times, "us_2d")),
             Line(arm, "own", curve(times, "us_3d")),
             Line("its bytes alone", "floor", curve(times, "floor_us")),
@@ -81,6 +91,16 @@ def curve(times: Times, metric: str) -> tuple[tuple[float, float], ...]:
     return tuple(
         (float(context), times[context][metric]) for context in sorted(times) if metric in times[context]
     )
+
+
+def about(head: RunHead | BaselineHead, records: Iterable[Record | BaselineRecord]) -> list[str]:
+    """Return the lines under the picture: what was measured on, as far as it is known; the lane, and when."""
+    if isinstance(head, RunHead):
+        when = f"measured {head.started[:10]}"
+    else:
+        when = f"accepted {max(one.accepted.date for one in records if isinstance(one, BaselineRecord))}"
+    named = machine(head.conditions)
+    return [*([", ".join(named)] if named else []), f"lane {head.lane}, {when}"]
 
 
 def machine(conditions: Mapping[str, Scalar]) -> list[str]:

@@ -14,6 +14,8 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 108, 40, 46
 """Room around a panel's axes: numbers, names of the lines, title, numbers and what they count."""
 LABEL_GAP = 14.0
 """Between two names of lines, so that they can be told apart."""
+ABOUT_LINE = 16
+"""From one line under the panels to the next."""
 MIN_TICKS = 3
 LOOK = (
     'role="img" aria-labelledby="t d" font-size="14" '
@@ -95,28 +97,37 @@ def axis(values: Iterable[float], begin: float, end: float) -> LogAxis:
     return LogAxis(min(many) / 1.1, max(many) * 1.1, begin, end)
 
 
-def apart(places: Sequence[float], gap: float = LABEL_GAP) -> list[float]:
-    """Return where names go: at their places, pushed down no further than keeps them `gap` pixels apart."""
+def apart(places: Sequence[float], bottom: float, gap: float = LABEL_GAP) -> list[float]:
+    """Return where names go: at their places, or as far from them as keeps names `gap` pixels apart.
+
+    They are pushed down, and from `bottom` up again, whole rows of them if need be. Pixels count downwards.
+    """
     moved = list(places)
-    last = -math.inf
-    for at in sorted(range(len(places)), key=places.__getitem__):
-        moved[at] = last = max(places[at], last + gap)
+    order = sorted(range(len(places)), key=places.__getitem__)
+    above = -math.inf
+    for at in order:
+        moved[at] = above = max(places[at], above + gap)
+    below = bottom
+    for at in reversed(order):
+        moved[at] = min(moved[at], below)
+        below = moved[at] - gap
     return moved
 
 
-def picture(title: str, about: str, across: str, up: str, panels: Sequence[Panel]) -> str:
+def picture(title: str, about: Sequence[str], across: str, up: str, panels: Sequence[Panel]) -> str:
     """Return panels side by side on equal axes.
 
     Args:
         title: what a reader who cannot see the picture is told first.
-        about: the line under it, such as the machine.
+        about: lines under it, such as the machine.
         across, up: what the axes count.
         panels: at least one line with a point among them.
     """
     points = [point for panel in panels for line in panel.lines for point in line.points]
     x = axis((one for one, _ in points), LEFT, WIDTH - RIGHT)
     y = axis((one for _, one in points), HEIGHT - BOTTOM, TOP)
-    width, height = WIDTH * len(panels), HEIGHT + 24
+    width, height = WIDTH * len(panels), HEIGHT + 8 + ABOUT_LINE * len(about)
+    notes = [_note(LEFT, HEIGHT + 14 + ABOUT_LINE * at, line, "start") for at, line in enumerate(about)]
     drawn = [
         f'<g transform="translate({index * WIDTH} 0)">\n{_panel(panel, x, y, across, up)}\n</g>'
         for index, panel in enumerate(panels)
@@ -125,10 +136,10 @@ def picture(title: str, about: str, across: str, up: str, panels: Sequence[Panel
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {LOOK}>',
             f'<title id="t">{text(title)}</title>',
-            f'<desc id="d">{text(about)}</desc>',
+            f'<desc id="d">{text(", ".join(about))}</desc>',
             f"<style>\n{STYLE}\n</style>",
             *drawn,
-            f'<text class="note" x="{LEFT}" y="{height - 10}">{text(about)}</text>',
+            *notes,
             "</svg>",
             "",
         ]
@@ -149,7 +160,7 @@ def _panel(panel: Panel, x: LogAxis, y: LogAxis, across: str, up: str) -> str:
     parts.append(_note(x.end, y.begin + 34, across, "end"))
     parts.append(_note(x.begin - 6, y.end - 6, up, "end"))
     lines = [line for line in panel.lines if line.points]
-    names = apart([y.at(line.points[-1][1]) for line in lines])
+    names = apart([y.at(line.points[-1][1]) for line in lines], y.begin)
     parts += [_line(line, x, y, name) for line, name in zip(lines, names, strict=True)]
     return "\n".join(parts)
 

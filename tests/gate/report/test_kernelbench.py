@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from ci.report.kernelbench import NothingToDrawError, draw_times, panel, times_by_tokens
-from ci.results.jsonl import read_baseline
-from ci.results.records import Record, RunHead, Scalar, Subject
+from ci.report.kernelbench import NothingToDrawError, about, draw_times, panel, times_by_tokens
+from ci.results.records import Acceptance, BaselineHead, BaselineRecord, Record, RunHead, Scalar, Subject
+from ci.stack.plan import plan_arms
+from ci.stack.series import read_series
 from tests.gate.report.golden_file import check_golden
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +48,7 @@ def made_up() -> list[Record]:
 
 
 def test_picture() -> None:
-    """Two panels, a line per arm, the bytes alone, and the machine under it."""
+    """Two panels: the arm, stock and mq3d, the bytes alone; under them the machine, the lane and the day."""
     check_golden("kernelbench.svg", draw_times(HEAD, made_up()))
 
 
@@ -91,8 +94,35 @@ def test_records_without_a_time_are_an_error() -> None:
         draw_times(HEAD, [record("copy", "bytes_per_s", 4e12), record("call-1", "path", "3D")])
 
 
-def test_the_picture_in_the_docs_is_the_accepted_one() -> None:
-    """Whoever accepts new times draws them: python -m ci plot --lane h200 --out docs/kernelbench.svg."""
-    accepted = read_baseline(ROOT / "baselines" / "h200" / "kernelbench.jsonl")
-    shown = (ROOT / "docs" / "kernelbench.svg").read_text(encoding="utf-8")
-    assert shown == draw_times(accepted.head, accepted.records)
+def test_an_arm_is_never_drawn_twice() -> None:
+    """Under test, mq3d or stock has the line of its own passes and none as an arm beside itself."""
+    times = {64: {"us_3d": 9.0, "us_mq3d": 9.1, "us_stock": 30.0}}
+    for arm, beside in (("mq3d", {"stock"}), ("stock", {"mq3d"}), ("packed", {"stock", "mq3d"})):
+        lines = panel(8, times, arm).lines
+        assert [line.points for line in lines if line.name == arm] == [((64.0, 9.0),)]
+        assert {line.name for line in lines} == beside | {arm, f"{arm}, 2D", "its bytes alone"}
+
+
+def test_a_picture_of_accepted_records_says_since_when() -> None:
+    """Values may be accepted on different days: the picture is as new as the newest."""
+    head = BaselineHead(schema=1, lane="h200", suite="kernelbench", subject=HEAD.subject, conditions={})
+    accepted = [
+        BaselineRecord("call-4096", "us_3d", 20.0, "us", Acceptance(date, "somebody", "because"))
+        for date in ("2026-02-03", "2026-03-02", "2026-01-31")
+    ]
+    assert about(head, accepted) == ["lane h200, accepted 2026-03-02"]
+    assert about(HEAD, []) == ["NVIDIA H200, torch 2.11.0, triton 3.6.0", "lane h200, measured 2026-01-02"]
+
+
+def test_the_picture_in_the_docs_says_what_it_shows() -> None:
+    """It is whole, and names a lane with accepted times, an arm of the series, and the day.
+
+    It need not be of the newest acceptance, which changes records and nothing else: hence the day.
+    """
+    root = ET.parse(ROOT / "docs" / "kernelbench.svg").getroot()  # noqa: S314 - our own picture
+    title, desc = (root.findtext(f"{{http://www.w3.org/2000/svg}}{tag}") or "" for tag in ("title", "desc"))
+    named = re.fullmatch(r"Time of one attention call .*, lane (?P<lane>\S+), arm (?P<arm>\S+)", title)
+    assert named is not None
+    assert (ROOT / "baselines" / named["lane"] / "kernelbench.jsonl").is_file()
+    assert named["arm"] in {arm.name for arm in plan_arms(read_series(ROOT / "patches"))}
+    assert re.search(rf", lane {named['lane']}, accepted \d{{4}}-\d\d-\d\d$", desc)

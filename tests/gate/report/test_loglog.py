@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import pytest
 
-from ci.report.loglog import Line, LogAxis, Panel, apart, axis, picture
+from ci.report.loglog import BOTTOM, HEIGHT, LABEL_GAP, Line, LogAxis, Panel, apart, axis, picture
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_equal_ratios_take_equal_room() -> None:
@@ -46,22 +49,37 @@ def test_ticks(low: float, high: float, expected: list[float]) -> None:
         ([10.0, 12.0, 14.0], [10.0, 24.0, 38.0]),
         ([14.0, 10.0], [24.0, 10.0]),
         ([10.0, 10.0, 90.0], [10.0, 24.0, 90.0]),
+        ([10.0, 199.0, 198.0], [10.0, 200.0, 186.0]),
+        ([199.0, 198.0, 197.0, 196.0, 195.0], [200.0, 186.0, 172.0, 158.0, 144.0]),
+        ([150.0, 180.0, 190.0, 195.0], [150.0, 172.0, 186.0, 200.0]),
         ([], []),
     ],
 )
 def test_names_do_not_cover_each_other(places: list[float], expected: list[float]) -> None:
-    """Names keep the order of their lines, and move only as far as they must."""
-    assert apart(places) == expected
+    """Names keep the order of their lines, move only as far as they must, and stay above the axis."""
+    assert apart(places, bottom=200.0) == expected
+
+
+def test_names_of_lines_that_end_together_stay_above_the_axis() -> None:
+    """Five curves that end at the bottom have five names, none of which is among the axis's numbers."""
+    low = [Line(f"l{at}", "own", ((10.0, 1000.0), (100.0, 1.0 + at / 1000))) for at in range(5)]
+    root = ET.fromstring(picture("t", [], "tokens", "us", [Panel("one", tuple(low))]))  # noqa: S314 - our own
+    shown = [one for one in root.iter(f"{SVG}text") if (one.text or "").startswith("l")]
+    heights = sorted(float(one.attrib["y"]) for one in shown)
+    assert len(heights) == 5
+    assert heights[-1] <= HEIGHT - BOTTOM + 4
+    assert all(after - before >= LABEL_GAP for before, after in pairwise(heights))
 
 
 def test_a_picture_is_whole_and_escapes_what_it_is_told() -> None:
     """A name from somebody's series is text and nothing else; a line without points is left out."""
     lines = (Line("<b>&", "own", ((10.0, 5.0), (100.0, 50.0))), Line("nothing", "base", ()))
-    drawn = picture("t", "a GPU", "tokens", "us", [Panel("one", lines), Panel("two", lines[1:])])
+    drawn = picture("t", ["a GPU", "a <day>"], "tokens", "us", [Panel("one", lines), Panel("two", lines[1:])])
     root = ET.fromstring(drawn)  # noqa: S314 - our own picture
-    texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [one.text for one in root.iter(f"{SVG}text")]
     assert "<b>&" in texts
     assert "nothing" not in texts
-    assert texts.count("a GPU") == 1
+    assert texts[-2:] == ["a GPU", "a <day>"]
+    assert [one.text for one in root.iter(f"{SVG}desc")] == ["a GPU, a <day>"]
     assert [one for one in texts if one in ("one", "two")] == ["one", "two"]
-    assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 2
+    assert len(list(root.iter(f"{SVG}circle"))) == 2
