@@ -7,10 +7,11 @@ from pathlib import Path
 
 from ci.commands import review
 from ci.errors import ExitCode, UsageError
+from ci.gate.plan import Plan
 from ci.gate.verdict import Verdict, last_line
 from ci.report.kernelbench import draw_times
 from ci.results.files import write_atomic
-from ci.results.jsonl import is_slug, read_baseline, read_results
+from ci.results.jsonl import read_baseline, read_results
 from ci.results.recorder import RECORDS_FILE
 
 SUITE = "kernelbench"
@@ -26,13 +27,16 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = subparsers.add_parser(
         "plot",
         help="draw the times of kernelbench against the context",
-        description="Draw microseconds per call against the context, one line per arm, as an SVG picture.",
+        description="Draw microseconds per call against the context as an SVG picture: "
+        "lines for the arm under test, stock, mq3d and the bytes alone.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--lane", required=True, help="whose records")
     parser.add_argument("--last", action="store_true", help="of the last run instead of the accepted ones")
-    parser.add_argument("--out", type=Path, default=Path("out/kernelbench.svg"), help="default: %(default)s")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="default: kernelbench.svg in $FORKPROOF_OUT, or in out/"
+    )
     parser.add_argument("--baselines", type=Path, help="default: baselines")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="default: out/runs")
     parser.set_defaults(func=run)
@@ -40,12 +44,12 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Read the records, draw them, write the picture."""
-    if not is_slug(args.lane):
-        raise UsageError(f"--lane {args.lane!r}: a lane is named with a-z, 0-9, '.', '_' and '-'")
+    rules = review.load_rules(args.baselines or review.default_baselines())
+    check_lane(args.lane, rules.plan)
     if args.last:
         source = review.runs_folder(args.runs) / args.lane / SUITE / RECORDS_FILE
     else:
-        source = (args.baselines or review.default_baselines()) / args.lane / f"{SUITE}.jsonl"
+        source = rules.baseline_path(args.lane, SUITE)
     if not source.is_file():
         raise UsageError(
             f"{source}: no such file",
@@ -53,7 +57,21 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
     found = read_results(source) if args.last else read_baseline(source)
     drawn = draw_times(found.head, found.records)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(args.out, drawn.encode())
-    review.say(last_line(Verdict.PASS, f"{source} drawn into {args.out}", ExitCode.PASS) + "\n")
+    out: Path = args.out or review.default_runs().with_name("kernelbench.svg")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(out, drawn.encode())
+    review.say(last_line(Verdict.PASS, f"{source} drawn into {out}", ExitCode.PASS) + "\n")
     return ExitCode.PASS
+
+
+def check_lane(lane: str, plan: Plan) -> None:
+    """Refuse a lane on which the suite is not planned, since no run there will bring times.
+
+    Raises:
+        UsageError: naming the lanes on which it is.
+    """
+    planned = [one for one in plan.lanes if plan.metrics(one, SUITE)]
+    if lane not in planned:
+        raise UsageError(
+            f"--lane {lane}: {SUITE} is not planned there", remedy=f"one of: {', '.join(planned)}"
+        )

@@ -19,6 +19,8 @@ def test_accepted_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     """The lane's baseline is drawn, into a folder that need not be there."""
     (tmp_path / "baselines" / "h200").mkdir(parents=True)
     shutil.copy(ACCEPTED, tmp_path / "baselines" / "h200")
+    for name in ("plan.toml", "policy.toml"):
+        shutil.copy(ROOT / "baselines" / name, tmp_path / "baselines")
     out = tmp_path / "new" / "times.svg"
     options = ("--lane", "h200", "--baselines", str(tmp_path / "baselines"), "--out", str(out))
     assert main(["plot", *options]) == 0
@@ -28,8 +30,9 @@ def test_accepted_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert last.endswith("times.svg (exit 0)")
 
 
-def test_the_last_run(tmp_path: Path) -> None:
-    """With --last it is the run on disk, whatever is accepted."""
+def test_the_last_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --last it is the run on disk, whatever is accepted; unasked, it goes where runs go."""
+    monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path))
     folder = tmp_path / "runs" / "h200" / "kernelbench"
     folder.mkdir(parents=True)
     head = RunHead(
@@ -42,17 +45,19 @@ def test_the_last_run(tmp_path: Path) -> None:
         conditions={"lane": "h200"},
     )
     write_results(folder / "records.jsonl", head, [Record("call-24576", "us_3d", 78.5, "us")])
-    out = tmp_path / "times.svg"
-    options = ("--lane", "h200", "--last", "--runs", str(tmp_path / "runs"), "--out", str(out))
+    assert main(["plot", "--lane", "h200", "--last"]) == 0
+    assert "arm packed<" in (tmp_path / "kernelbench.svg").read_text(encoding="utf-8")
+    options = ("--lane", "h200", "--last", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "x.svg"))
     assert main(["plot", *options]) == 0
-    assert "arm packed<" in out.read_text(encoding="utf-8")
+    assert (tmp_path / "x.svg").read_bytes() == (tmp_path / "kernelbench.svg").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--lane", "../h200"], "a lane is named with"),
-        (["--lane", "rtx9999"], "rtx9999/kernelbench.jsonl: no such file"),
+        (["--lane", "cpu"], "one of: h200, rtx3090, rtx4090"),
+        (["--lane", "../h200"], "--lane ../h200: kernelbench is not planned there"),
+        (["--lane", "rtx4090"], "nox -s kernelbench -- --lane rtx4090"),
         (["--lane", "h200", "--last"], "records.jsonl: no such file"),
     ],
 )
