@@ -132,7 +132,7 @@ def trend(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def plot(session: nox.Session) -> None:
-    """Draw the times of kernelbench against the context, one line per arm."""
+    """Draw the times of kernelbench against the context, as a picture."""
     install_locked(session, "gate.txt")
     session.run("python", "-m", "ci", "plot", *session.posargs)
 

@@ -48,12 +48,17 @@ class Budget:
         )
 
 
+def packed_launcher() -> Any:
+    """The launcher of the arm's packed kernel; None in an arm without one."""
+    return vars(owner_of("_launch_packed_attn")).get("launch_packed_verify")
+
+
 def cutter(num_segments: int) -> Callable[[int, int, int], Cut]:
     """The arm's own rule (tokens, sequences, rows of the scratch) -> cut.
 
     Without the packed kernel every launch takes the plan's segments, in fp32.
     """
-    packed = vars(owner_of("_launch_packed_attn")).get("launch_packed_verify")
+    packed = packed_launcher()
     if packed is None:
         return lambda tokens, seqs, rows: Cut(num_segments, 4, num_segments)
     launch = packed.__globals__["packed_launch"]
@@ -104,5 +109,4 @@ def test_the_plan_says_how_many(measure: Any) -> None:
     promised = getattr(plan, "packed_partials", None)
     room = plan.total_bytes // (HEADS_Q * (plan.headdim_padded * 2 + 4))
     measure("partials", "room", room, unit="partials")
-    if promised is not None:
-        assert promised == room
+    assert promised == (room if packed_launcher() else None)
