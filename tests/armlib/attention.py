@@ -11,7 +11,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,9 +27,11 @@ from armlib.builder import BLOCK_SIZE
 CACHE_DTYPE = "int4_per_token_head"
 FLAG = "VLLM_INT4_MQ_3D"
 DEBUG_FLAG = "VLLM_INT4_MQ_3D_DEBUG"
+UNUSED_BLOCK = 2**30
+"""What the block table holds where a sequence has no block: far outside any cache, so that using it shows."""
 REASON = re.compile(
     r"NONE\(3d eligible\)|mq_but_flag_off|max_query_len_policy>\d+|q_token_capacity_failed"
-    r"|num_seqs_policy>\d+|no_scratch|batch_invariant"
+    r"|num_seqs_policy>\d+|no_scratch|batch_invariant|packed_\w+"
 )
 """Reason names, wherever on its line a series prints them."""
 
@@ -115,6 +117,17 @@ class Layer:
             parts.append(block * BLOCK_SIZE + position % BLOCK_SIZE)
         return torch.cat(parts)
 
+    def table_for(self, batch: Batch) -> torch.Tensor:
+        """The block table as a batch sees it: what lies past the end of a sequence is no block.
+
+        Returns:
+            int32 [sequences, blocks per sequence + 1]; the last column is unused by every sequence.
+        """
+        table = torch.nn.functional.pad(self.block_table, (0, 1), value=UNUSED_BLOCK)
+        column = torch.arange(table.shape[1], device=table.device)
+        lengths = torch.tensor(batch.seq_lens, device=table.device)
+        return torch.where(column[None, :] * BLOCK_SIZE < lengths[:, None], table, UNUSED_BLOCK).int()
+
     def write(self, batch: Batch, key: torch.Tensor, value: torch.Tensor) -> None:
         """Write keys and values of all tokens through the arm's own cache update.
 
@@ -125,8 +138,19 @@ class Layer:
         self.impl.do_kv_cache_update(self.module, key, value, self.kv_cache, self.slots(batch))
 
 
-def make_layer(config: Any, geometry: Geometry, batch: Batch, seed: int = 0) -> Layer:
-    """A layer on the config's device with room for `batch`, its blocks in shuffled physical order."""
+def make_layer(
+    config: Any, geometry: Geometry, batch: Batch, seed: int = 0, features: Mapping[str, Any] | None = None
+) -> Layer:
+    """A layer on the config's device with room for `batch`, its blocks in shuffled physical order.
+
+    Args:
+        config: the configuration an attention backend sees.
+        geometry: of the layer.
+        batch: the sequences.
+        seed: of the order of the blocks.
+        features: further arguments of the Impl, by name: soft cap, sliding window, sinks, ALiBi slopes.
+    """
+    chosen = {"alibi_slopes": None, "sliding_window": None, **(features or {})}
     device = config.device_config.device
     per_seq = max(1, -(-max(batch.seq_lens) // BLOCK_SIZE))
     blocks = per_seq * len(batch.q_lens)
@@ -137,9 +161,8 @@ def make_layer(config: Any, geometry: Geometry, batch: Batch, seed: int = 0) -> 
             geometry.head_size,
             geometry.softmax_scale,
             geometry.heads_kv,
-            None,
-            None,
-            CACHE_DTYPE,
+            kv_cache_dtype=CACHE_DTYPE,
+            **chosen,
         )
         shape = TritonAttentionBackend.get_kv_cache_shape(
             blocks, BLOCK_SIZE, geometry.heads_kv, geometry.head_size, CACHE_DTYPE
@@ -163,7 +186,7 @@ def common_metadata(layer: Layer, batch: Batch) -> CommonAttentionMetadata:
         num_actual_tokens=batch.tokens,
         max_query_len=max(batch.q_lens),
         max_seq_len=max(batch.seq_lens),
-        block_table_tensor=layer.block_table,
+        block_table_tensor=layer.table_for(batch),
         slot_mapping=torch.cat(query_slots),
     )
 

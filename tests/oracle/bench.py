@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -37,7 +38,11 @@ class Bench:
 
 
 def make_bench(
-    geometry: Geometry, batch: Batch = SHARED_BATCH, inputs: str = "normal", own_write: bool = True
+    geometry: Geometry,
+    batch: Batch = SHARED_BATCH,
+    inputs: str = "normal",
+    own_write: bool = True,
+    features: Mapping[str, Any] | None = None,
 ) -> Bench:
     """A layer and what its cache was written from.
 
@@ -46,8 +51,9 @@ def make_bench(
         batch: the sequences, their whole lengths.
         inputs: the kind of keys and values, a name of `inputs.INPUTS`.
         own_write: through the arm's own cache update; if not, its bytes are filled in.
+        features: of the layer, as `make_layer` takes them.
     """
-    layer = make_layer(config_for(geometry), geometry, batch)
+    layer = make_layer(config_for(geometry), geometry, batch, features=features)
     shape = (sum(batch.seq_lens), geometry.heads_kv, geometry.head_size)
     key, value = (draw(shape, seed, geometry.dtype, inputs) for seed in (1, 2))
     if own_write:

@@ -35,6 +35,11 @@ POLICY = "max_query_len_policy>16"
 CAPACITY = "q_token_capacity_failed"
 
 
+def packed_refused(name: str) -> str:
+    """The reason of a batch that takes 3D, but not the packed kernel where the arm has one: `packed_{name}`."""
+    return f"{ELIGIBLE},packed_{name}" if hasattr(int4_per_token_head, "packed_blockers") else ELIGIBLE
+
+
 @dataclass(frozen=True)
 class Case:
     """One batch and, per leg (flag 0, flag 1), the reason its debug line must give."""

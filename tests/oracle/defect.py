@@ -18,7 +18,7 @@ from armlib.config import vllm_config
 from cases import DEVICE
 from inputs import draw
 
-GEOMETRY = Geometry(heads_q=4, heads_kv=4, head_size=32)
+GEOMETRY = Geometry(heads_q=4, heads_kv=4, head_size=64)
 BATCH_SIZES = (1, 2, 4, 8, 9, 24)
 CAPTURE_SIZES = [1, 2, 4, 8]
 ROWS_EAGER, ROWS_GRAPHS, ROWS_TOKENS = 32, 8, 16

@@ -53,12 +53,16 @@ class LawCase:
         return Batch(self.q_lens, self.history)
 
 
-CONTEXTS = (20, 4096) if ON_CPU else (20, 4096, 24576, 90112)
+CONTEXTS = (20, 4096) if ON_CPU else (20, 4096, 24571, 24576, 90112)
+"""One of them no multiple of a block."""
+SHORT_CONTEXT, SHORT_TOKENS = 300, (1, 2, 5)
+"""A few keys for each of many segments, and blocks of 16 and 32 query rows beyond their first tile's keys."""
 PREFILL = 64 if ON_CPU else 512
 INPUTS_CONTEXT = 256 if ON_CPU else 8192
 
 LAW_CASES = [
     LawCase(f"law-{EMULATION}prefill-{PREFILL}", history=0, q_lens=(PREFILL,)),
+    *(LawCase(f"law-{EMULATION}{SHORT_CONTEXT}-[{n}]", SHORT_CONTEXT, (n,)) for n in SHORT_TOKENS),
     *(LawCase(f"law-{EMULATION}{context}", context) for context in CONTEXTS),
 ]
 """The last one has the longest context."""
@@ -68,7 +72,7 @@ INPUT_CASES = [
 ]
 
 DECODE_CASE = LawCase(f"decode-{EMULATION}normal", INPUTS_CONTEXT, q_lens=(1,))
-"""One token, which takes the split-KV kernel in every arm: for the control of the ratio."""
+"""One token, which takes the split-KV kernel in every arm: judged by itself, and for the control of the ratio."""
 
 
 def as_on_a_card() -> AbstractContextManager[None]:

@@ -14,6 +14,8 @@ HERE = NARROW if DEVICE == "cpu" else REAL
 """A quarter of the real heads on the interpreter."""
 
 OFF_THEN_3D = (FLAG_OFF, ELIGIBLE)
+UNALIGNED = 41
+"""A history that is no multiple of a block: the first rows of a live segment see none of its keys."""
 ALWAYS_3D = (ELIGIBLE, ELIGIBLE)
 PREFILL = (f"{FLAG_OFF},{POLICY}", POLICY)
 
@@ -26,11 +28,13 @@ class Shape:
     geometry: Geometry
     q_lens: tuple[int, ...]
     reasons: tuple[str, str] = OFF_THEN_3D
+    history: int = HISTORY
+    """Cached tokens before the query's own."""
 
     @property
     def batch(self) -> Batch:
-        """The sequences on top of the common history."""
-        return Batch(self.q_lens, HISTORY)
+        """The sequences on top of the history."""
+        return Batch(self.q_lens, self.history)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -61,6 +65,9 @@ HEADS = [
     named(16, 2, 256, (16,)),
 ]
 BATCHES = [
+    Shape("unaligned-[16]", HERE, (16,), history=UNALIGNED),
+    # An odd number of segments: 5 of 6 sequences and 1 KV head on the interpreter, 11 on 132 multiprocessors.
+    Shape("seqs-6x1", HERE, (1,) * 6, ALWAYS_3D),
     Shape("seqs-32x1", HERE, (1,) * 32, ALWAYS_3D),
     Shape("seqs-16x4", HERE, (4,) * 16),
     Shape("prefill-[40,1,24]", HERE, (40, 1, 24), PREFILL),

@@ -23,7 +23,7 @@ LONGEST = LAW_CASES[-1]
 CONTROL = "control-patched-law"
 
 
-@pytest.mark.parametrize("case", LAW_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*LAW_CASES, DECODE_CASE], ids=lambda case: case.name)
 def test_error_does_not_grow(case: LawCase, measure: Any, reached: Any) -> None:
     """On both kernels the error stays below one bound, the policy's, however long the context."""
     reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")

@@ -23,15 +23,22 @@ def path_of(leg: Leg) -> str:
     return "3D" if leg.scratch_written else "2D"
 
 
-def measure_leg(measure: Any, case: str, flag: int, leg: Leg) -> bool:
-    """Record what one leg did; returns whether its numbers mean anything."""
+def measure_leg(measure: Any, case: str, flag: int, leg: Leg, expected: str | None = None) -> bool:
+    """Record what one leg did; returns whether its numbers mean anything.
+
+    Where arms differ in the reason, it is recorded whether it is the one `expected` of this arm, not the reason.
+    """
     reason = unusable(leg)
+    given = leg.reasons[0] if leg.reasons else "no dispatch line"
 
     def record(metric: str, value: Any, unit: str) -> None:
         measure(case, f"{metric}_flag{flag}", None if reason else value, unit=unit, reason=reason)
 
     measure(case, f"launches_flag{flag}", len(leg.calls), unit="calls")
     record("path", path_of(leg), "name")
-    record("reasons", leg.reasons[0] if leg.reasons else "no dispatch line", "name")
+    if expected is None:
+        record("reasons", given, "name")
+    else:
+        record("reasons_right", given == expected, "bool")
     record("finite", bool(leg.output.isfinite().all()), "bool")
     return reason is None
