@@ -57,11 +57,13 @@ class Batch:
 
     q_lens: tuple[int, ...]
     history: int = 48
+    padding: int = 0
+    """Query tokens at the end that belong to no sequence, as a captured batch size leaves them."""
 
     @property
     def tokens(self) -> int:
-        """Query tokens in all."""
-        return sum(self.q_lens)
+        """Query tokens in all, padding included."""
+        return sum(self.q_lens) + self.padding
 
     @property
     def seq_lens(self) -> list[int]:

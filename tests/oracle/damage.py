@@ -70,3 +70,22 @@ def dropped_segment(segment: int = 1) -> Iterator[None]:
             if kernel_modules(name):
                 damaged.enter_context(kernel_global(name, DroppedSegment(name, segment)))
         yield
+
+
+REFUSALS = (("packed_blockers", "packed_alignment"), ("mq3d_blockers", "no_scratch"))
+"""What refuses a batch and one of its reasons, the last patch's first."""
+
+
+@contextmanager
+def refused_kernel() -> Iterator[None]:
+    """Every batch is refused the fastest kernel that the arm has: the packed one, before it the split-KV one."""
+    known = [(name, reason) for name, reason in REFUSALS if kernel_modules(name)]
+    assert known, "the arm refuses no batch by a name known here"
+    name, reason = known[0]
+    original = getattr(kernel_modules(name)[0], name)
+
+    def refusing(**batch: Any) -> tuple[str, ...]:
+        return (*original(**batch), reason)
+
+    with kernel_global(name, refusing):
+        yield

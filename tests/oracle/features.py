@@ -14,7 +14,7 @@ from shapes import HERE, UNALIGNED
 BATCH = Batch((8,), UNALIGNED)
 SOFT_CAP = 1.0
 """One standard deviation of the scores, so that it changes most of them."""
-WINDOW = 20
+WINDOW = 33
 """Keys that a query sees: fewer than there are, and no multiple of a block."""
 
 
@@ -38,9 +38,8 @@ class Feature:
 
 
 def alibi_slopes(geometry: Geometry) -> dict[str, Any]:
-    """Slopes from 2^-1 down to 2^-8, as ALiBi spreads them over the heads."""
-    heads = geometry.heads_q
-    return {"alibi_slopes": [2.0 ** (-1 - 7 * head / max(1, heads - 1)) for head in range(heads)]}
+    """Slopes from 2^-5 down to 2^-8, spread over the heads: steeper ones leave outputs beyond 32."""
+    return {"alibi_slopes": torch.logspace(-5, -8, geometry.heads_q, base=2.0).tolist()}
 
 
 def sinks(geometry: Geometry) -> dict[str, Any]:

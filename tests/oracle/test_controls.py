@@ -10,9 +10,9 @@ import torch
 from armlib.attention import Batch, run_leg
 from armlib.builder import make_builder
 from bench import Bench, Errors, errors_of, worst_write_error
-from cases import CAPACITY, CASES, DEVICE, HISTORY, config_for
+from cases import CAPACITY, CASES, DEVICE, ELIGIBLE, HISTORY, config_for
 from child import run_child
-from damage import dropped_segment, kernel_global
+from damage import dropped_segment, kernel_global, refused_kernel
 from verdict import unusable
 from vllm.triton_utils import tl, triton
 from vllm.v1.attention.ops import int4_per_token_head as kernels
@@ -47,6 +47,22 @@ def small_leg_errors(bench: Bench) -> Errors:
     leg = run_leg(bench.narrowed(SMALL_BATCH), builder, SMALL_BATCH, query, flag=True)
     assert leg.scratch_written, "the damaged leg must be a 3D one"
     return errors_of(leg, bench, SMALL_BATCH, query)
+
+
+def test_refused_kernel(narrow: Bench, measure: Any, bound: Any) -> None:
+    """A verify batch that is refused the arm's last kernel says so in its reasons, however right its result."""
+    builder = make_builder(config_for(narrow.geometry), DEVICE)
+    query = narrow.query(SMALL_BATCH, seed=11)
+    layer = narrow.narrowed(SMALL_BATCH)
+    served = run_leg(layer, builder, SMALL_BATCH, query, flag=True)
+    with refused_kernel():
+        refused = run_leg(layer, builder, SMALL_BATCH, query, flag=True)
+    red = refused.reasons != [ELIGIBLE]
+    measure.control("control-packed-refused", red=red)
+    assert red
+    assert served.reasons == [ELIGIBLE]
+    limit = bound("oracle", "hist-[9]", "launcher_ref_flag1")
+    assert errors_of(refused, narrow, SMALL_BATCH, query).launcher <= limit
 
 
 @pytest.mark.cpu_only

@@ -23,10 +23,23 @@ def path_of(leg: Leg) -> str:
     return "3D" if leg.scratch_written else "2D"
 
 
-def measure_leg(measure: Any, case: str, flag: int, leg: Leg, expected: str | None = None) -> bool:
+def measure_leg(
+    measure: Any,
+    case: str,
+    flag: int,
+    leg: Leg,
+    expected: str | None = None,
+    tokens: int | None = None,
+) -> bool:
     """Record what one leg did; returns whether its numbers mean anything.
 
-    Where arms differ in the reason, it is recorded whether it is the one `expected` of this arm, not the reason.
+    Args:
+        measure: the recorder.
+        case: its name.
+        flag: of the leg.
+        leg: what it did.
+        expected: where arms differ in the reason, the one of this arm; recorded is whether it was given.
+        tokens: how many of the batch belong to a sequence; all, unless told.
     """
     reason = unusable(leg)
     given = leg.reasons[0] if leg.reasons else "no dispatch line"
@@ -40,5 +53,5 @@ def measure_leg(measure: Any, case: str, flag: int, leg: Leg, expected: str | No
         record("reasons", given, "name")
     else:
         record("reasons_right", given == expected, "bool")
-    record("finite", bool(leg.output.isfinite().all()), "bool")
+    record("finite", bool(leg.output[:tokens].isfinite().all()), "bool")
     return reason is None
