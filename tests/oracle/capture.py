@@ -1,7 +1,7 @@
 """A call captured into a CUDA graph and replayed over other inputs in the same buffers.
 
-What may change between replays is what the model runner writes into buffers that a graph reads: queries, lengths
-and tables of the sequences. The number of tokens and of sequences is the graph's.
+What may change between replays is what the model runner writes into buffers that a graph reads: queries,
+lengths and tables of the sequences. The number of tokens and of sequences is the graph's.
 """
 
 from __future__ import annotations

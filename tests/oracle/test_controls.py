@@ -50,7 +50,7 @@ def small_leg_errors(bench: Bench) -> Errors:
 
 
 def test_refused_kernel(narrow: Bench, measure: Any, bound: Any) -> None:
-    """A verify batch that is refused the arm's last kernel says so in its reasons, however right its result."""
+    """A verify batch that is refused the arm's fastest kernel says so, however right its result."""
     builder = make_builder(config_for(narrow.geometry), DEVICE)
     query = narrow.query(SMALL_BATCH, seed=11)
     layer = narrow.narrowed(SMALL_BATCH)

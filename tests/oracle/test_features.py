@@ -19,9 +19,7 @@ def test_feature(feature: Feature, measure: Any, reached: Any, bound: Any) -> No
     """Flag 1 takes 3D for the reason it should and equals flag 0; the feature changes the result."""
     reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
     name, geometry = feature.name, feature.geometry
-    bench = make_bench(
-        geometry, BATCH, own_write=DEVICE != "cpu", features=feature.arguments(geometry)
-    )
+    bench = make_bench(geometry, BATCH, own_write=DEVICE != "cpu", features=feature.arguments(geometry))
     builder = make_builder(config_for(geometry), DEVICE)
     query = bench.query(BATCH, seed=7)
     legs = [run_leg(bench.layer, builder, BATCH, query, flag) for flag in (False, True)]

@@ -27,7 +27,7 @@ def padding_of(output: torch.Tensor) -> str:
 
 
 def test_padding(measure: Any, reached: Any) -> None:
-    """2D leaves padding alone, 3D writes zeros whatever the scratch held, and the tokens before it are right."""
+    """2D leaves padding alone, 3D writes zeros whatever the scratch held; the tokens before it are right."""
     reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
     bench = make_bench(HERE, PADDED, own_write=DEVICE != "cpu")
     builder = make_builder(config_for(HERE), DEVICE)
