@@ -36,7 +36,7 @@ CAPACITY = "q_token_capacity_failed"
 
 
 def packed_refused(name: str) -> str:
-    """The reason of a batch on 3D that the packed kernel refuses as `packed_{name}`, where the arm has one."""
+    """The reason of a batch on 3D that the packed kernel refuses by this name, if the arm has one."""
     return f"{ELIGIBLE},packed_{name}" if hasattr(int4_per_token_head, "packed_blockers") else ELIGIBLE
 
 

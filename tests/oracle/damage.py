@@ -78,7 +78,7 @@ REFUSALS = (("packed_blockers", "packed_alignment"), ("mq3d_blockers", "no_scrat
 
 @contextmanager
 def refused_kernel() -> Iterator[None]:
-    """Every batch is refused the arm's fastest kernel: the packed one, or the split-KV one where it has none."""
+    """Every batch is refused the arm's fastest kernel: the packed one, or the split-KV one before it."""
     known = [(name, reason) for name, reason in REFUSALS if kernel_modules(name)]
     assert known, "the arm refuses no batch by a name known here"
     name, reason = known[0]

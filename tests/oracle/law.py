@@ -72,7 +72,7 @@ INPUT_CASES = [
 ]
 
 DECODE_CASE = LawCase(f"decode-{EMULATION}normal", INPUTS_CONTEXT, q_lens=(1,))
-"""One token, which takes the split-KV kernel in every arm: a case, and what the control of the ratio damages."""
+"""One token, which takes the split-KV kernel in every arm: a case, and damaged by a control."""
 
 
 def as_on_a_card() -> AbstractContextManager[None]:
