@@ -16,6 +16,8 @@ HERE = NARROW if DEVICE == "cpu" else REAL
 OFF_THEN_3D = (FLAG_OFF, ELIGIBLE)
 UNALIGNED = 41
 """A history that is no multiple of a block: the first rows of a live segment see none of its keys."""
+ODD_SEGMENTS = 1299
+"""Keys for the last of an odd number of segments: 5 on the interpreter, 11 on 132 multiprocessors."""
 ALWAYS_3D = (ELIGIBLE, ELIGIBLE)
 PREFILL = (f"{FLAG_OFF},{POLICY}", POLICY)
 
@@ -66,8 +68,7 @@ HEADS = [
 ]
 BATCHES = [
     Shape("unaligned-[16]", HERE, (16,), history=UNALIGNED),
-    # An odd number of segments: 5 of 6 sequences and 1 KV head on the interpreter, 11 on 132 multiprocessors.
-    Shape("seqs-6x1", HERE, (1,) * 6, ALWAYS_3D),
+    Shape("seqs-6x1", HERE, (1,) * 6, ALWAYS_3D, history=ODD_SEGMENTS),
     Shape("seqs-32x1", HERE, (1,) * 32, ALWAYS_3D),
     Shape("seqs-16x4", HERE, (4,) * 16),
     Shape("prefill-[40,1,24]", HERE, (40, 1, 24), PREFILL),

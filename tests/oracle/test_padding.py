@@ -19,10 +19,10 @@ ROWS = sum(PADDED.q_lens)
 
 
 def padding_of(output: torch.Tensor) -> str:
-    """What the rows of padding hold after a call over an output of NaN: `untouched`, `zeros` or `other`."""
+    """What the rows of padding hold after a call over output and scratch of NaN: `nan`, `zeros`, `other`."""
     rows = output[ROWS:]
     if bool(rows.isnan().all()):
-        return "untouched"
+        return "nan"
     return "zeros" if bool((rows == 0).all()) else "other"
 
 
