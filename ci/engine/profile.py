@@ -62,7 +62,7 @@ class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     eager: bool = False
     compiler: Literal["eager", "inductor"] | None = None
     """Backend of torch.compile. `eager` traces and splits the graph for CUDA graphs as ever and compiles
-    nothing: a small model boots in half the time, with the same attention."""
+    nothing: a small model boots faster, with the same attention."""
     flags: list[str] = []
     """Further words of the command line."""
 
@@ -117,7 +117,7 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of each timed request."""
     judge: Literal["decode_tok_s", "step_ms", "isolated_step_ms"]
     """The metric that is judged; tokens per second only where all boots share one compile lineage."""
-    rounds: Annotated[int, msgspec.Meta(ge=1)] = 1
+    rounds: Count = 1
     """How often each prompt is timed within a boot, an odd number: the median counts."""
     seed: int = 20260901
     chat: bool = False

@@ -2,7 +2,7 @@
 
 `POST /timed` of `ci.engine.inprocess` takes token ids and gives back when each engine step that brought
 tokens ended. Nothing is turned into text: random weights generate bytes that are no text, for which vLLM's
-detokenizer decodes the whole prompt anew with every token (70 ms per step after 49,152 tokens).
+detokenizer decodes the whole prompt anew with every token, which would be timed as the kernels' work.
 FORKPROOF_SLOWDOWN makes every step longer by that share: an arm slowed on purpose.
 """
 

@@ -51,7 +51,9 @@ case ${{1:-}} in
     doctor|sweep) exec "$python" -m ci "$@" ;;
 esac
 if [ $# -eq 0 ]; then set -- {suites}; fi
-exec "$python" -m ci run --arm {arm} "$@"
+# An installed tree that VLLM_ROOT names is judged instead of an arm, and the two exclude each other.
+[ -n "${{VLLM_ROOT:-}}" ] || set -- --arm {arm} "$@"
+exec "$python" -m ci run "$@"
 """
 
 

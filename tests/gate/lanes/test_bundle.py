@@ -134,6 +134,23 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
         assert (flavour, folder, words) == ("lean", str(here / "checkout"), expected)
 
 
+def test_an_installed_tree_is_judged_instead_of_the_bundle_s_arm(contents: Contents, tmp_path: Path) -> None:
+    """With VLLM_ROOT the script names no arm: `run` refuses the two together."""
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(pack(contents)))) as archive:
+        archive.extractall(tmp_path, filter="data")
+    here = tmp_path / "forkproof-bundle"
+    (here / "site").mkdir()
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\necho "$*"\n')
+    fake.chmod(0o755)
+    for root, expected in (("", "-m ci run --arm two oracle\n"), ("/tree", "-m ci run oracle\n")):
+        env = os.environ | {"PYTHON": str(fake), "VLLM_ROOT": root}
+        done = subprocess.run(
+            [str(here / "run.sh"), "oracle"], env=env, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == expected
+
+
 def test_another_series_comes_along(contents: Contents, tmp_path: Path) -> None:
     """Its files are packed, and every command on the host takes it."""
     series = tmp_path / "theirs"
