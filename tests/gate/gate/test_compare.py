@@ -86,6 +86,17 @@ def test_result_without_baseline_is_new() -> None:
     assert _is(sample.only(), Verdict.NEW, Cause.NO_BASELINE)
 
 
+@pytest.mark.parametrize(("limit", "verdict"), [(1000, Verdict.REGRESSED), (5000, Verdict.NEW)])
+def test_a_limit_holds_without_a_baseline(limit: int, verdict: Verdict) -> None:
+    """A value beyond a limit is not offered for acceptance, which would be refused; one within it is new."""
+    text = POLICY_TEXT.replace('kind = "at-most"', f'kind = "at-most"\nlimit = {limit}')
+    sample = Sample(has_baseline=False, policy_text=text)
+    sample.measure("boot", "bytes", 2048, "bytes")
+    (row,) = [row for row in sample.verdict().rows if row.metric == "bytes"]
+    assert row.verdict is verdict
+    assert ("ci accept" in row.remedy) is (verdict is Verdict.NEW)
+
+
 def test_no_baseline_file_makes_everything_new() -> None:
     """Without a baseline every result is new, controls included."""
     sample = Sample(has_baseline=False)
