@@ -1,7 +1,7 @@
 """What one healthy engine is asked for, and the numbers that follow from its answers.
 
-For each prompt: all tokens once (which fills the prefix cache, and has every kernel compiled that the prompt
-needs), then rounds of one token and all tokens. The first request of a round does what its second does before
+For each prompt: all tokens once and one token once (which fills the prefix cache, and has every kernel compiled
+that the prompt needs, cached or not), then rounds of one token and all tokens. The first request of a round does what its second does before
 the first decode step, so their differences are decode alone. That holds without a prefix cache, too.
 """
 
@@ -206,6 +206,7 @@ def measure_points(engine: Engine, measure: Measure, *, cached: bool) -> tuple[l
         for point in sorted(measure.points, key=lambda one: (one.kind, one.tokens)):
             prompt = exact_prompt(engine.encode, point.kind, measure.seed, point.tokens, tail)
             first = engine.ask(prompt, generate)
+            engine.ask(prompt, 1)
             rounds = [(engine.ask(prompt, 1), engine.ask(prompt, generate)) for _ in range(measure.rounds)]
             problems = request_problems(point, generate, first, rounds, cached=cached)
             if problems:

@@ -70,7 +70,7 @@ def test_numbers() -> None:
     engine = Scripted()
     (point,), problems = measure_points(engine, measure(), cached=True)
     assert problems == []
-    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 256)]
+    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 1), (100, 256)]
     assert (point.point, point.prompt_tokens, point.completion_tokens) == ("prose-100", 100, 256)
     assert (point.steps.value, point.drafts.value, point.chunks) == (85.0, 85.0, 86)
     decode_s = 85 * STEP_S
@@ -88,7 +88,7 @@ def test_without_prefix_cache() -> None:
     engine = Scripted(cached=False, change={1: {"ttft_s": 9.0, "total_s": 9.0}})
     (point,), problems = measure_points(engine, measure(), cached=False)
     assert problems == []
-    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 256)]
+    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 1), (100, 256)]
     assert point.prefill_ms.value == 9000.0
     assert point.isolated_tok_s.value == pytest.approx(255 / (85 * STEP_S))
     assert point.steps.value == 85.0
@@ -99,15 +99,16 @@ def test_without_prefix_cache() -> None:
     [
         (0, {"failure": 1}, "a request failed (no_done)"),
         (1, {"prompt_tokens": 99}, "counted 99 prompt tokens"),
-        (3, {"prompt_tokens": 101}, "counted 101 prompt tokens"),
+        (4, {"prompt_tokens": 101}, "counted 101 prompt tokens"),
         (1, {"completion_tokens": 255}, "255 tokens were generated, not 256"),
-        (2, {"completion_tokens": 2}, "2 tokens were generated, not 1"),
-        (5, {"completion_tokens": 255}, "255 tokens were generated, not 256"),
-        (2, {"cached": Growth(0.0)}, "unequal hits of the prefix cache: 0 and 96"),
-        (3, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
-        (5, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
-        (3, {"cached": Growth(None, "no such counter")}, "could not be read: no such counter"),
+        (3, {"completion_tokens": 2}, "2 tokens were generated, not 1"),
+        (6, {"completion_tokens": 255}, "255 tokens were generated, not 256"),
+        (3, {"cached": Growth(0.0)}, "unequal hits of the prefix cache: 0 and 96"),
+        (4, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
+        (6, {"cached": Growth(48.0)}, "unequal hits of the prefix cache: 96 and 48"),
+        (4, {"cached": Growth(None, "no such counter")}, "could not be read: no such counter"),
         (2, {"failure": 1}, "a request failed (no_done)"),
+        (4, {"failure": 1}, "a request failed (no_done)"),
     ],
 )
 def test_problems(number: int, change: dict[str, object], words: str) -> None:
@@ -119,7 +120,7 @@ def test_problems(number: int, change: dict[str, object], words: str) -> None:
 
 def test_short_prompts_first() -> None:
     """What was measured before a failure is kept, and shorter prompts of a kind come first."""
-    engine = Scripted(change={5: {"failure": 1}})
+    engine = Scripted(change={7: {"failure": 1}})
     points, problems = measure_points(engine, measure(Point("prose", 200), POINT, generate=4), cached=True)
     assert [one.point for one in points] == ["prose-100"]
     assert len(problems) == 1
@@ -136,7 +137,7 @@ def test_short_prompts_first() -> None:
 )
 def test_steps_not_known(change: dict[str, object], reason: str) -> None:
     """Without a count of steps that can be true, whatever needs it is None, and the rest stays."""
-    (point,), problems = measure_points(Scripted(change={3: change}), measure(), cached=True)
+    (point,), problems = measure_points(Scripted(change={4: change}), measure(), cached=True)
     assert problems == []
     for number in (point.steps, point.step_ms, point.tokens_per_step, point.isolated_step_ms):
         assert number == Number(None, reason)
@@ -146,7 +147,7 @@ def test_steps_not_known(change: dict[str, object], reason: str) -> None:
 def test_median_round() -> None:
     """Of several rounds one counts, so that a hiccup in another one moves nothing."""
     slow, quick = {"total_s": 99.0}, {"total_s": PREFILL_S}
-    (point,), problems = measure_points(Scripted(change={3: slow, 7: quick}), measure(rounds=3), cached=True)
+    (point,), problems = measure_points(Scripted(change={4: slow, 8: quick}), measure(rounds=3), cached=True)
     assert problems == []
     assert point.isolated_step_ms.value == pytest.approx(25.0)
     assert point.round_ms == pytest.approx((98_990.0, 2125.0, 1990.0))
