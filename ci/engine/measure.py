@@ -1,8 +1,9 @@
 """What one healthy engine is asked for, and the numbers that follow from its answers.
 
-For each prompt: all tokens once and one token once (which fills the prefix cache, and has every kernel compiled
-that the prompt needs, cached or not), then rounds of one token and all tokens. The first request of a round does what its second does before
-the first decode step, so their differences are decode alone. That holds without a prefix cache, too.
+For each prompt: all tokens once and one token once (which fills the prefix cache, and has every kernel
+compiled that the prompt needs, cached or not), then rounds of one token and all tokens. The first request of a
+round does what its second does before the first decode step, so their differences are decode alone. That holds
+without a prefix cache, too.
 """
 
 from __future__ import annotations
