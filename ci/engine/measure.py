@@ -1,9 +1,9 @@
 """What one healthy engine is asked for, and the numbers that follow from its answers.
 
 For each prompt: all tokens once and one token once (which fills the prefix cache, and has every kernel
-compiled that the prompt needs, cached or not), then rounds of one token and all tokens. The first request of a
-round does what its second does before the first decode step, so their differences are decode alone. That holds
-without a prefix cache, too.
+compiled that the prompt needs, cached or not), then rounds of one token and all tokens. The first request of
+a round does what its second does before the first decode step, so their differences are decode alone. That
+holds without a prefix cache, too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any, Protocol
 from ci.engine.client import DEADLINE_S, RequestFailedError, Streamed, stream
 from ci.engine.metrics import Counter, Growth, MetricsError, Snapshot, growth, settled
 from ci.engine.profile import Measure, Point
-from ci.engine.prompts import common_tail, exact_prompt
+from ci.engine.prompts import REPEATED, common_tail, exact_prompt
 from ci.engine.server import Server, ServerError
 from ci.errors import GateError
 from ci.results.throughput import Number, PointMeasure
 
 SETTLE_S = 0.05
+LOOP_TOKENS = 32
+"""Several rounds of any circle that short; four times what an n-gram needs to be found and continued."""
 NO_THINKING = {"enable_thinking": False}
 """What the chat templates of models that think take to leave it out."""
 ALL_TOKENS = {"ignore_eos": True, "skip_special_tokens": False}
@@ -139,13 +141,19 @@ class InProcessEngine:
         return tokens_of(self.server.post("/encode", {"prompt": text}))
 
     def tail(self) -> list[int]:
-        """Nothing: it knows no chats."""
-        return []
+        """A stretch of what the model writes: random weights go round in a circle, which drafts out of the
+        prompt then meet from the first step on.
+        """
+        said = self.timed(self.encode(REPEATED), 2 * LOOP_TOKENS)
+        return tokens_of(said)[-LOOP_TOKENS:]
 
     def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
         """Have a request timed by the engine's steps."""
-        said = self.server.post("/timed", {"prompt": list(prompt), "max_tokens": max_tokens}, DEADLINE_S)
-        return timed_answer(said)
+        return timed_answer(self.timed(prompt, max_tokens))
+
+    def timed(self, prompt: Sequence[int], max_tokens: int) -> dict[str, Any]:
+        """The engine's own record of a request."""
+        return self.server.post("/timed", {"prompt": list(prompt), "max_tokens": max_tokens}, DEADLINE_S)
 
 
 def timed_answer(said: dict[str, Any]) -> Answer:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import pytest
 
 from ci.engine.client import Failure, RequestFailedError, Streamed, Usage
-from ci.engine.measure import Answer, measure_points, median_round, served_answer, soak, steps_between
+from ci.engine.measure import (
+    LOOP_TOKENS,
+    Answer,
+    InProcessEngine,
+    measure_points,
+    median_round,
+    served_answer,
+    soak,
+    steps_between,
+)
 from ci.engine.metrics import Growth, read_metrics
 from ci.engine.profile import Measure, Point
+from ci.engine.prompts import exact_prompt
+from ci.engine.server import Server
 from ci.results.throughput import Number
 
 POINT = Point("prose", 100)
@@ -175,6 +187,26 @@ def test_served_answer() -> None:
     told = served_answer(replace(got, usage=Usage(100, 256, 64)), before, after)
     assert told.cached.value == 64.0
     assert served_answer(got, "500", after).iterations == Growth(None, "500")
+
+
+class Circling:
+    """A server whose engine writes one circle, whatever it is asked."""
+
+    def post(self, page: str, asked: dict[str, Any], _deadline_s: float = 0.0) -> dict[str, Any]:
+        """Its two pages."""
+        if page == "/encode":
+            return {"tokens": list(asked["prompt"].encode())}
+        return {"tokens": [number % 3 for number in range(asked["max_tokens"])]}
+
+
+def test_prompts_end_in_the_circle_that_the_model_writes() -> None:
+    """So an n-gram drafter has full drafts from the first step on, and every step verifies one."""
+    engine = InProcessEngine(cast(Server, Circling()))
+    tail = engine.tail()
+    assert len(tail) == LOOP_TOKENS
+    assert all(token == following for token, following in zip(tail, tail[3:], strict=False))
+    prompt = exact_prompt(engine.encode, "prose", 1, 400, tail)
+    assert (len(prompt), prompt[-LOOP_TOKENS:]) == (400, tail)
 
 
 def test_soak() -> None:
