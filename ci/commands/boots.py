@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ci.commands import review
-from ci.commands.run import find_arms, flavour_on
+from ci.commands.run import arms_by_name
 from ci.engine.boot import BootRun, missing_lines, run_boot, serve_launch
 from ci.engine.bootlog import read_boot_log
 from ci.engine.breaks import BREAKS
@@ -136,8 +136,7 @@ def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, P
         review.say(f"ending process {pid}, left behind by a killed run\n")
         end_marked(mark)
     folder = args.session or Path("out", "boots", lane, profile.name)
-    flavour = args.flavour or flavour_on(lane)
-    arms = {arm.name: arm for arm in find_arms(args.subject, args.series, {flavour})[flavour]}
+    arms = arms_by_name(args.subject, args.series, lane, args.flavour)
     in_process = args.in_process or bool(getattr(args, "broken", None))
     session = Session(profile, lane, folder.resolve(), arms, in_process, apart=args.session is None)
     return session, session.folder

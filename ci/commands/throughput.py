@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci.commands.run import find_arms, flavour_on
+from ci.commands.run import arms_by_name
 from ci.commands.throughput_session import Throughput, measure_of
 from ci.engine.profile import Profile, load_profile
 from ci.errors import ExitCode, UsageError
@@ -63,8 +63,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(f"--blocks {args.blocks}: at least 1")
     profile = load_profile(args.profile)
     lane = machine_lane(profile)
-    flavour = args.flavour or flavour_on(lane)
-    built = {arm.name: arm for arm in find_arms(args.arm, args.series, {flavour})[flavour]}
+    built = arms_by_name(args.arm, args.series, lane, args.flavour)
     one = Throughput(
         chosen(profile, args.arms, args.point), lane, built, args.session, args.in_process, args.pairs
     )

@@ -55,7 +55,7 @@ def booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(boots, "read_conditions", lambda lane: {"environment": "wsl2", "lane": lane})
     monkeypatch.setattr(boots, "read_state", lambda: QUIET)
     monkeypatch.setattr(boots, "load_average", lambda: 0.0)
-    monkeypatch.setattr(boots, "find_arms", lambda *_: {boots.Flavour.FULL: [arm(name) for name in logs]})
+    monkeypatch.setattr(boots, "arms_by_name", lambda *_: {name: arm(name) for name in logs})
     monkeypatch.setattr(boots, "serve_launch", launch)
     return names
 
@@ -92,11 +92,11 @@ def test_another_series_is_another_session(
 ) -> None:
     """After an edit of a patch the boots of the earlier arm are neither taken nor in the way."""
     monkeypatch.setattr(boots.review, "default_baselines", lambda: tmp_path / "none")
-    original = boots.find_arms(None, None, None)
+    original = boots.arms_by_name(None, None, "rtx4090", None)
     cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
-    for arm in original[boots.Flavour.FULL]:
+    for arm in original.values():
         arm.manifest.series_hash += "-edited"
-    monkeypatch.setattr(boots, "find_arms", lambda *_: original)
+    monkeypatch.setattr(boots, "arms_by_name", lambda *_: original)
     cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
     assert len(booted) == 6
 

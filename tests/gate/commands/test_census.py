@@ -129,7 +129,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: str, *traits
     for module in (boots, census):
         monkeypatch.setattr(module, "read_state", lambda: QUIET)
     monkeypatch.setattr(boots, "load_average", lambda: 0.0)
-    monkeypatch.setattr(boots, "find_arms", lambda *_: {boots.Flavour.FULL: [arm]})
+    monkeypatch.setattr(boots, "arms_by_name", lambda *_: {arm.name: arm})
     monkeypatch.setattr(boots, "serve_launch", launch)
 
 

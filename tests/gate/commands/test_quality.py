@@ -115,7 +115,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(quality, "load_profile", lambda _name: profile)
-    monkeypatch.setattr(quality, "find_arms", lambda *_: {quality.Flavour.FULL: arms})
+    monkeypatch.setattr(quality, "arms_by_name", lambda *_: {arm.name: arm for arm in arms})
     monkeypatch.setattr(throughput, "detect_lane", lambda: "rtx4090")
     monkeypatch.setattr(throughput_session, "read_conditions", lambda lane, **_: {"lane": lane, **CONDITIONS})
     monkeypatch.setattr(throughput_session, "read_gpus", list)

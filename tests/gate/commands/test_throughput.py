@@ -106,7 +106,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(module, "read_state", lambda *_: QUIET)
     monkeypatch.setattr(throughput_session, "read_gpus", list)
     monkeypatch.setattr(throughput_session, "load_average", lambda: 0.3)
-    monkeypatch.setattr(throughput, "find_arms", lambda *_: {throughput.Flavour.FULL: arms})
+    monkeypatch.setattr(throughput, "arms_by_name", lambda *_: {arm.name: arm for arm in arms})
     monkeypatch.setattr(
         throughput_session, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name)
     )
