@@ -35,7 +35,7 @@ RUN_SCRIPT = """\
 #!/usr/bin/env bash
 # Runs suites on this host, without network. Usage: ./run.sh [SUITE...] [-- options of `python -m ci run`]
 # Or another command: ./run.sh doctor [--lane LANE] [--json], ./run.sh sweep, or any behind the word ci:
-# ./run.sh ci throughput any-gpu-units --in-process
+# ./run.sh ci throughput any-gpu-verify --in-process
 set -euo pipefail
 here=$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)
 python=${{PYTHON:-python3}}

@@ -32,7 +32,7 @@ PROFILES = {
     "rtx4090": ("rtx4090-steps",),
 }
 """Every other GPU boots the dummy."""
-NAMES = PROFILES.get(LANE, ("any-gpu-captured", "any-gpu-units", "any-gpu-verify"))
+NAMES = PROFILES.get(LANE, ("any-gpu-captured", "any-gpu-verify"))
 IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
 """Set where vLLM's server cannot run."""
 

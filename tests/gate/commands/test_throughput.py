@@ -37,7 +37,7 @@ CONDITIONS = {
 NOISE = (0.0004, -0.0003, 0.0002, -0.0001, 0.0003, -0.0004, 0.0001, -0.0002)
 """Of the boots in their order, as fractions."""
 PROFILE = replace(
-    load_profile("any-gpu-units"),
+    load_profile("any-gpu-verify"),
     measure=Measure(
         arms=("@previous", "@subject"),
         points=[Point("prose", 400)],
@@ -123,7 +123,7 @@ def aa_sessions() -> list[AaSession]:
         AaSession(
             schema=1,
             suite="throughput",
-            case="units-prose-400",
+            case="verify-prose-400",
             metric="isolated_step_ms",
             unit="ms",
             session=AbSession(f"run-{number}", ("patched", "patched"), "ABBA" * 4, values),
@@ -142,7 +142,7 @@ def command(machine: Machine, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run it in one process; gives exit code and output."""
 
     def run(*words: str) -> tuple[int, str]:
-        code = cli.main(["throughput", "any-gpu-units", "--in-process", *words])
+        code = cli.main(["throughput", "any-gpu-verify", "--in-process", *words])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
 
@@ -152,12 +152,12 @@ def command(machine: Machine, capsys: pytest.CaptureFixture[str]) -> Command:
 @pytest.mark.parametrize(
     ("slower", "code", "words"),
     [
-        (1.0, 0, "verdict: pass - any-gpu-units on rtx4090: every prompt is decided; +0."),
-        (0.9, 0, "verdict: improved - any-gpu-units on rtx4090: every prompt is decided; +11."),
+        (1.0, 0, "verdict: pass - any-gpu-verify on rtx4090: every prompt is decided; +0."),
+        (0.9, 0, "verdict: improved - any-gpu-verify on rtx4090: every prompt is decided; +11."),
         (
             1.03,
             2,
-            "inconclusive - any-gpu-units on rtx4090: red is certain: isolated_step_ms of prose-400; await",
+            "inconclusive - any-gpu-verify on rtx4090: red is certain: isolated_step_ms of prose-400; await",
         ),
     ],
 )
@@ -213,7 +213,7 @@ def test_invalid(machine: Machine, command: Command) -> None:
     machine.plan = {"fault": "no-cache"}
     code, out = command()
     assert code == 2
-    assert "verdict: invalid - any-gpu-units on rtx4090: boot 0 (token-units)" in out
+    assert "verdict: invalid - any-gpu-verify on rtx4090: boot 0 (token-units)" in out
     assert "unequal hits of the prefix cache" in out
     assert len(machine.booted) == 3
 
@@ -247,7 +247,7 @@ def test_other_conditions(machine: Machine, command: Command) -> None:
     assert (
         command("--fresh", "--blocks", "1")[0] == 2
     )  # without A/A sessions of that driver two pairs decide nothing
-    (folder,) = Path("out/throughput/rtx4090/any-gpu-units").iterdir()
+    (folder,) = Path("out/throughput/rtx4090/any-gpu-verify").iterdir()
     assert len([path for path in folder.iterdir() if path.name.startswith("1")]) == 2
 
 
@@ -281,7 +281,7 @@ def test_refused(machine: Machine, command: Command, words: list[str], said: str
 
 def test_served(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     """Streamed by a server, a session of one block is valid and shows its numbers."""
-    code = cli.main(["throughput", "any-gpu-units", "--blocks", "1"])
+    code = cli.main(["throughput", "any-gpu-verify", "--blocks", "1"])
     out = capsys.readouterr().out
     assert code == 2  # no A/A session of served boots: two pairs decide nothing
     assert "4 boots so far" in out

@@ -129,7 +129,7 @@ def test_serve_launch(tmp_path: Path) -> None:
 
 def test_bytecode_stays_out_of_the_arms(tmp_path: Path) -> None:
     """Arms are hashed: Python writes no bytecode, or writes it where it was told to."""
-    profile = load_profile("any-gpu-units")
+    profile = load_profile("any-gpu-verify")
     models = {"FORKPROOF_DUMMY": "/d"}
     without = serve_launch(profile, 1, Path("/arm"), tmp_path / "b", models).env
     kept = serve_launch(profile, 1, Path("/arm"), tmp_path / "b", models, bytecode=tmp_path / "c").env

@@ -178,7 +178,7 @@ def test_damaged_profile(old: str, new: str, words: str) -> None:
 
 def test_even_rounds_have_no_median() -> None:
     """What counts of several rounds is one that really was."""
-    timed = (PROFILES / "any-gpu-units.toml").read_text(encoding="utf-8")
+    timed = (PROFILES / "any-gpu-verify.toml").read_text(encoding="utf-8")
     assert timed.count("rounds = 15") == 1
     with pytest.raises(ProfileError, match="4 rounds have no median"):
-        parse_profile(timed.replace("rounds = 15", "rounds = 14"), Path("any-gpu-units.toml"))
+        parse_profile(timed.replace("rounds = 15", "rounds = 14"), Path("any-gpu-verify.toml"))

@@ -51,7 +51,7 @@ def test_equal_pools() -> None:
     assert with_equal_pools(plain, (100, 100)) == plain
     assert with_equal_pools(plain, (None, 100)) == plain
     assert with_equal_pools(plain, (100, 90)).serve.flags == ["--num-gpu-blocks-override", "90"]
-    ours = load_profile("any-gpu-units")
+    ours = load_profile("any-gpu-verify")
     assert with_equal_pools(ours, (100, 90)) == ours
 
 

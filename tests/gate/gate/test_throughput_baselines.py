@@ -42,7 +42,6 @@ def test_cases_are_planned(lane: str) -> None:
         "rtx3090-captured",
         "rtx4090-steps",
         "any-gpu-captured",
-        "any-gpu-units",
         "any-gpu-verify",
     ],
 )

@@ -117,7 +117,7 @@ def test_the_script_runs_the_suites_with_the_bundle_s_own_wheels_and_arms(
     ran = {
         "": "-m ci run --arm two oracle",
         "membudget --lane h200": "-m ci run --arm two membudget --lane h200",
-        "ci throughput any-gpu-units --in-process": "-m ci throughput any-gpu-units --in-process",
+        "ci throughput any-gpu-verify --in-process": "-m ci throughput any-gpu-verify --in-process",
         "doctor --lane h200 --json": "-m ci doctor --lane h200 --json",
         "sweep": "-m ci sweep",
     }
