@@ -232,7 +232,7 @@ def find_arms(name: str | None, series: Path | None, flavours: set[Flavour]) -> 
 
 
 def arms_by_name(name: str | None, series: Path | None, lane: str, flavour: Flavour | None) -> dict[str, Arm]:
-    """The same by their names, in one flavour: the lane's, unless another is given."""
+    """The arms of `find_arms` by their names, in one flavour: the lane's, unless another is given."""
     chosen = flavour or flavour_on(lane)
     return {arm.name: arm for arm in find_arms(name, series, {chosen})[chosen]}
 

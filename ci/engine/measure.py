@@ -1,9 +1,9 @@
 """What one healthy engine is asked for, and the numbers that follow from its answers.
 
-For each prompt: all tokens once and one token once (which fills the prefix cache, and has every kernel
-compiled that the prompt needs, cached or not), then rounds of one token and all tokens. The first request of
-a round does what its second does before the first decode step, so their differences are decode alone. That
-holds without a prefix cache, too.
+For each prompt: all tokens once (which fills the prefix cache, and has every kernel compiled that the
+prompt needs; with a prefix cache one token as well, for what a cached prompt needs), then rounds of one
+token and all tokens. The first request of a round does what its second does before the first decode step,
+so their differences are decode alone. That holds without a prefix cache, too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from typing import Any, Protocol
 from ci.engine.client import DEADLINE_S, RequestFailedError, Streamed, stream
 from ci.engine.metrics import Counter, Growth, MetricsError, Snapshot, growth, settled
 from ci.engine.profile import Measure, Point
-from ci.engine.prompts import REPEATED, common_tail, exact_prompt
+from ci.engine.prompts import common_tail, exact_prompt
 from ci.engine.server import Server, ServerError
 from ci.errors import GateError
 from ci.results.throughput import Number, PointMeasure
 
 SETTLE_S = 0.05
-LOOP_TOKENS = 32
-"""Several rounds of any circle that short; four times what an n-gram needs to be found and continued."""
+CIRCLE_TOKENS = 32
+"""At the end of a prompt. vLLM's n-gram of 5 finds 7 drafts in so many, up to a period of 20."""
+CIRCLE_WORDS = 256
+"""Tokens of the prompt behind which an engine shows its circle; half of what it then writes is left out."""
+FULL_STEPS = 0.9
+"""Share of the tokens that full drafts give: all steps of a circle but the first ones."""
 NO_THINKING = {"enable_thinking": False}
 """What the chat templates of models that think take to leave it out."""
 ALL_TOKENS = {"ignore_eos": True, "skip_special_tokens": False}
@@ -66,6 +70,9 @@ class Engine(Protocol):
     def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
         """Generate greedily; raises RequestFailedError or MetricsError."""
 
+    def written(self, prompt: Sequence[int], max_tokens: int) -> list[int]:
+        """The tokens that it generates."""
+
 
 @dataclass(frozen=True)
 class ServedEngine:
@@ -99,6 +106,14 @@ class ServedEngine:
         body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, **ALL_TOKENS}
         got = stream(self.server.url("/v1/completions"), body)
         return served_answer(got, before, self.counters())
+
+    def written(self, prompt: Sequence[int], max_tokens: int) -> list[int]:
+        """As its server gives them beside the text."""
+        body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, **ALL_TOKENS}
+        said = self.server.post("/v1/completions", body | {"return_token_ids": True}, DEADLINE_S)
+        choices = said.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else {}
+        return tokens_of({"tokens": first.get("token_ids")}, "completion")
 
     def counters(self) -> Snapshot | str:
         """The counters, once they stand still; the reason if there are none."""
@@ -141,15 +156,16 @@ class InProcessEngine:
         return tokens_of(self.server.post("/encode", {"prompt": text}))
 
     def tail(self) -> list[int]:
-        """A stretch of what the model writes: random weights go round in a circle, which drafts out of the
-        prompt then meet from the first step on.
-        """
-        said = self.timed(self.encode(REPEATED), 2 * LOOP_TOKENS)
-        return tokens_of(said)[-LOOP_TOKENS:]
+        """Nothing: it knows no chats."""
+        return []
 
     def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
         """Have a request timed by the engine's steps."""
         return timed_answer(self.timed(prompt, max_tokens))
+
+    def written(self, prompt: Sequence[int], max_tokens: int) -> list[int]:
+        """As its record has them."""
+        return tokens_of(self.timed(prompt, max_tokens), "record of a request")
 
     def timed(self, prompt: Sequence[int], max_tokens: int) -> dict[str, Any]:
         """The engine's own record of a request."""
@@ -182,25 +198,34 @@ def timed_answer(said: dict[str, Any]) -> Answer:
         raise ServerError(f"the engine's record cannot be read: {error!r}") from error
 
 
-def tokens_of(said: dict[str, Any]) -> list[int]:
-    """Token ids out of a tokenizer's answer.
+def tokens_of(said: dict[str, Any], what: str = "tokenizer's answer") -> list[int]:
+    """Token ids out of an answer.
 
     Raises:
         ServerError: there are none.
     """
     tokens = said.get("tokens")
     if not isinstance(tokens, list) or not tokens or not all(type(one) is int for one in tokens):
-        raise ServerError(f"the tokenizer answered {str(said)[:200]}")
+        raise ServerError(f"the {what} has no token ids: {str(said)[:200]}")
     return tokens
 
 
-def measure_points(engine: Engine, measure: Measure, *, cached: bool) -> tuple[list[PointMeasure], list[str]]:
+def circle(engine: Engine, seed: int) -> list[int]:
+    """A stretch of what the engine writes, long enough behind other words for its circle to have begun."""
+    words = exact_prompt(engine.encode, "prose", seed, CIRCLE_WORDS)
+    return engine.written(words, 2 * CIRCLE_TOKENS)[-CIRCLE_TOKENS:]
+
+
+def measure_points(
+    engine: Engine, measure: Measure, *, cached: bool, depth: int = 0
+) -> tuple[list[PointMeasure], list[str]]:
     """Time every prompt, shorter ones of a kind first; what went wrong ends the boot's measuring.
 
     Args:
         engine: healthy, and asked by nobody else.
         measure: the prompts, the tokens of a timed request, the seed of the prose, the rounds.
         cached: whether the engine has a prefix cache, whose hits then must be seen.
+        depth: tokens drafted per step.
 
     Returns:
         What was measured, and the problems; a boot with a problem is not compared.
@@ -208,19 +233,22 @@ def measure_points(engine: Engine, measure: Measure, *, cached: bool) -> tuple[l
     found: list[PointMeasure] = []
     generate = measure.generate
     try:
-        tail = engine.tail()
+        tail = circle(engine, measure.seed + 2) if measure.circle else engine.tail()
         shortest = min(point.tokens for point in measure.points)
         # Other words: what the first prefill compiles is no part of a prompt's time, and no prompt's cache.
         engine.ask(exact_prompt(engine.encode, "prose", measure.seed + 1, shortest, tail), generate)
         for point in sorted(measure.points, key=lambda one: (one.kind, one.tokens)):
             prompt = exact_prompt(engine.encode, point.kind, measure.seed, point.tokens, tail)
             first = engine.ask(prompt, generate)
-            engine.ask(prompt, 1)
+            if cached:
+                engine.ask(prompt, 1)
             rounds = [(engine.ask(prompt, 1), engine.ask(prompt, generate)) for _ in range(measure.rounds)]
             problems = request_problems(point, generate, first, rounds, cached=cached)
+            one = point_measure(point, prompt, first, rounds)
+            problems += part_steps(one, depth) if measure.circle else []
             if problems:
                 return found, problems
-            found.append(point_measure(point, first, rounds))
+            found.append(one)
     except GateError as error:
         kind = error.failure.name.lower() if isinstance(error, RequestFailedError) else type(error).__name__
         return found, [f"a request failed ({kind}): {error.what}"]
@@ -262,6 +290,14 @@ def request_problems(
     return problems
 
 
+def part_steps(one: PointMeasure, depth: int) -> list[str]:
+    """Whether steps without a full draft were timed as well: the engine has left its circle."""
+    seen, full = one.tokens_per_step.value, depth + 1
+    if seen is not None and seen < FULL_STEPS * full:
+        return [f"{one.point}: {seen:.2f} tokens per step, of {full} with full drafts: no circle was met"]
+    return []
+
+
 def hit_problems(point: Point, rounds: Sequence[Round]) -> list[str]:
     """What the hits of the prefix cache show to be no decode alone."""
     for again, whole in rounds:
@@ -274,7 +310,9 @@ def hit_problems(point: Point, rounds: Sequence[Round]) -> list[str]:
     return []
 
 
-def point_measure(point: Point, first: Answer, rounds: Sequence[Round]) -> PointMeasure:
+def point_measure(
+    point: Point, prompt: Sequence[int], first: Answer, rounds: Sequence[Round]
+) -> PointMeasure:
     """The numbers of one prompt; those that need steps are None where steps could not be counted."""
     again, whole = median_round(rounds)
     generated = whole.completion_tokens
@@ -296,6 +334,7 @@ def point_measure(point: Point, first: Answer, rounds: Sequence[Round]) -> Point
         prefill_ms=Number(first.ttft_s * 1e3),
         cached_tokens=Number(whole.cached.value, whole.cached.reason),
         round_ms=tuple(1e3 * (whole.total_s - again.total_s) for again, whole in rounds),
+        prompt_sha256=hashlib.sha256(json.dumps(list(prompt)).encode()).hexdigest(),
         text_sha256=hashlib.sha256(whole.text.encode()).hexdigest(),
     )
 

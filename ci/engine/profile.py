@@ -31,6 +31,9 @@ Reading = Literal["memory", "clocks", "power_limit", "temperature", "throttle", 
 """What the driver can be asked for: the names of `ci.lanes.gpu.READINGS`."""
 
 
+KernelPath = Literal["2D", "3D", "any"]
+
+
 class ProfileError(GateError):
     """A profile that is not there or cannot be used as written."""
 
@@ -122,7 +125,10 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 20260901
     chat: bool = False
     """The prompt is a chat message, with thinking off."""
-    paths: tuple[str, str] | None = None
+    circle: bool = False
+    """Prompts end in what the engine writes. Random weights go round in a circle, so drafts out of the prompt
+    are full from the first step on; a boot whose steps are not full is not compared."""
+    paths: tuple[KernelPath, KernelPath] | None = None
     """The kernel that verify batches of a full draft take in either arm, where the session is about that."""
     soak_s: float = 60.0
     """How long the GPU works before the first counted boot."""

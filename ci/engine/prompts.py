@@ -1,6 +1,7 @@
 """Prompts from a seed: prose-like or repeated, of exactly so many tokens.
 
-A longer prompt of one kind and seed begins with the shorter ones, so a prefix cache saves their prefill.
+A longer prompt of one kind and seed begins with the shorter ones up to their tails, so a prefix cache saves
+their prefill.
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ def exact_prompt(encode: Encode, kind: str, seed: int, tokens: int, tail: Sequen
         tail: tokens that have to stand at the end, such as the opening of an answer in a chat.
 
     Raises:
-        PromptError: the tokenizer makes too few tokens of a long text.
+        PromptError: the tokenizer makes too few tokens of a long text, or the tail leaves no room for one.
     """
+    if tokens <= len(tail):
+        raise PromptError(f"no {kind} prompt of {tokens} tokens: {len(tail)} have to stand at its end")
     per_token = FIRST_CHARS_PER_TOKEN
     while per_token <= MAX_CHARS_PER_TOKEN:
         ids = list(encode(text_of(kind, seed, tokens * per_token)))

@@ -122,7 +122,9 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
 
     def watch(server: Server, engine: Engine) -> None:
         cached = setup.profile.serve.prefix_cache is not False
-        points, problems = measure_points(engine, setup.measure, cached=cached)
+        points, problems = measure_points(
+            engine, setup.measure, cached=cached, depth=setup.profile.model.depth
+        )
         watched.points += points
         watched.problems += problems
 

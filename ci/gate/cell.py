@@ -151,6 +151,8 @@ class Cells:
 
     def _row(self, cell: Together, verdict: Verdict, cause: Cause, why: str, remedy: str) -> Row:
         record, accepted = cell.record, cell.accepted
+        # A limit alone says what passes, without any accepted value.
+        known = record if cause is Cause.COMPARED and accepted is None else accepted
         rule = self.policy.rule_for(self.suite, cell.case, cell.metric)
         return Row(
             lane=self.lane,
@@ -167,7 +169,7 @@ class Cells:
             control=record.control if record else accepted is not None and accepted.control,
             accepted=accepted.accepted if accepted else None,
             source=accepted.source if accepted else None,
-            band=band(rule, accepted.value, accepted.printed) if rule and accepted else None,
+            band=band(rule, known.value, known.printed) if rule and known else None,
         )
 
 

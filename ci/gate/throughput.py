@@ -51,7 +51,11 @@ def session_problems(
             problems.append(f"boot {boot.place} did not measure {', '.join(missing)}")
     problems += unequal(boots, "pool tokens", lambda boot: boot.pool_tokens.value)
     for point in head.points:
-        for what, field in (("prompt tokens", "prompt_tokens"), ("generated tokens", "completion_tokens")):
+        for what, field in (
+            ("prompt tokens", "prompt_tokens"),
+            ("generated tokens", "completion_tokens"),
+            ("prompts", "prompt_sha256"),
+        ):
             problems += unequal(boots, f"{point}: {what}", value_of(point, field))
     for letter in "AB":
         same = [boot for boot in boots if boot.letter == letter]

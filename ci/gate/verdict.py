@@ -12,7 +12,7 @@ class Verdict(enum.Enum):
     """What a comparison says, the worst first: the order in which rows are shown."""
 
     REGRESSED = "regressed"
-    """Worse than the baseline allows."""
+    """Worse than the policy allows, beside the baseline or, at a limit, alone."""
     INVALID = "invalid"
     """There is a result, but it cannot be compared or trusted."""
     MISSING = "missing"
@@ -20,7 +20,7 @@ class Verdict(enum.Enum):
     INCONCLUSIVE = "inconclusive"
     """Measured, but not often enough to tell."""
     NEW = "new"
-    """Measured, but never accepted."""
+    """Measured within every limit, but never accepted."""
     IMPROVED = "improved"
     """Better than the baseline by more than its margin; asks for a refresh."""
     PASS = "pass"  # noqa: S105 - the word of the verdict

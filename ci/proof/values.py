@@ -111,6 +111,17 @@ DAMAGES = (
         measure("boot", "tokens", 999, "tokens"),
     ),
     Damage(
+        "below a limit of the policy, never accepted",
+        GateRule.BOUND,
+        "regressed",
+        RED,
+        "below the limit",
+        both(
+            measure("boot", "tokens", 999, "tokens"),
+            lambda c: c.drop_line(c.baseline, '"metric":"tokens"'),
+        ),
+    ),
+    Damage(
         "slower by more than the margin",
         GateRule.RELATIVE,
         "regressed",

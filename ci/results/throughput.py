@@ -40,6 +40,8 @@ class PointMeasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Prompt tokens that came from the prefix cache in the timed request."""
     round_ms: tuple[float, ...]
     """Decode alone in each round, in order: how much of the spread between boots is within one."""
+    prompt_sha256: str
+    """Of its tokens, which all boots must have been asked."""
     text_sha256: str
 
 

@@ -68,7 +68,7 @@ HEADS = [
 ]
 BATCHES = [
     Shape("unaligned-[16]", HERE, (16,), history=UNALIGNED),
-    Shape("seqs-6x1", HERE, (1,) * 6, ALWAYS_3D, history=ODD_SEGMENTS),
+    Shape("seqs-12x1", HERE, (1,) * 12, ALWAYS_3D, history=ODD_SEGMENTS),
     Shape("seqs-32x1", HERE, (1,) * 32, ALWAYS_3D),
     Shape("seqs-16x4", HERE, (4,) * 16),
     Shape("prefill-[40,1,24]", HERE, (40, 1, 24), PREFILL),

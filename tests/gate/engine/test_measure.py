@@ -10,9 +10,10 @@ import pytest
 
 from ci.engine.client import Failure, RequestFailedError, Streamed, Usage
 from ci.engine.measure import (
-    LOOP_TOKENS,
+    CIRCLE_TOKENS,
     Answer,
     InProcessEngine,
+    ServedEngine,
     measure_points,
     median_round,
     served_answer,
@@ -21,8 +22,7 @@ from ci.engine.measure import (
 )
 from ci.engine.metrics import Growth, read_metrics
 from ci.engine.profile import Measure, Point
-from ci.engine.prompts import exact_prompt
-from ci.engine.server import Server
+from ci.engine.server import Server, ServerError
 from ci.results.throughput import Number
 
 POINT = Point("prose", 100)
@@ -46,6 +46,10 @@ class Scripted:
     def tail(self) -> list[int]:
         """None."""
         return []
+
+    def written(self, prompt: Sequence[int], max_tokens: int) -> list[int]:
+        """Never asked for."""
+        raise NotImplementedError
 
     def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
         """The next answer."""
@@ -72,9 +76,10 @@ class Scripted:
         return replace(answer, **changed)  # type: ignore[arg-type]
 
 
-def measure(*points: Point, generate: int = 256, rounds: int = 1) -> Measure:
+def measure(*points: Point, generate: int = 256, rounds: int = 1, circle: bool = False) -> Measure:
     """What to time; by default one prompt, once."""
-    return Measure(("A", "B"), list(points or (POINT,)), generate, "isolated_step_ms", rounds)
+    named = list(points or (POINT,))
+    return Measure(("A", "B"), named, generate, "isolated_step_ms", rounds, circle=circle)
 
 
 def test_numbers() -> None:
@@ -100,7 +105,8 @@ def test_without_prefix_cache() -> None:
     engine = Scripted(cached=False, change={1: {"ttft_s": 9.0, "total_s": 9.0}})
     (point,), problems = measure_points(engine, measure(), cached=False)
     assert problems == []
-    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 1), (100, 256)]
+    # Nothing is asked for the sake of a cache that is not there: it would be another whole prefill.
+    assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 256)]
     assert point.prefill_ms.value == 9000.0
     assert point.isolated_tok_s.value == pytest.approx(255 / (85 * STEP_S))
     assert point.steps.value == 85.0
@@ -189,24 +195,73 @@ def test_served_answer() -> None:
     assert served_answer(got, "500", after).iterations == Growth(None, "500")
 
 
+@dataclass
 class Circling:
-    """A server whose engine writes one circle, whatever it is asked."""
+    """A server whose engine writes words of its own and then goes round in a circle of three tokens.
+
+    It accepts full drafts behind that circle and short ones elsewhere, as an n-gram drafter gets them.
+    """
+
+    wanders: bool = False
+    """It never accepts full drafts."""
+    asked: list[list[int]] = field(default_factory=list)
 
     def post(self, page: str, asked: dict[str, Any], _deadline_s: float = 0.0) -> dict[str, Any]:
-        """Its two pages."""
+        """The pages of an engine in one process, and a completion."""
         if page == "/encode":
             return {"tokens": list(asked["prompt"].encode())}
-        return {"tokens": [number % 3 for number in range(asked["max_tokens"])]}
+        prompt, count = asked["prompt"], asked["max_tokens"]
+        tokens = [200 + number if number < CIRCLE_TOKENS // 2 else number % 3 for number in range(count)]
+        if page == "/v1/completions":
+            return {"choices": [{"token_ids": tokens}] if asked["return_token_ids"] else []}
+        self.asked.append(prompt)
+        full = not self.wanders and set(prompt[-CIRCLE_TOKENS:]) == {0, 1, 2}
+        each = 8 if full else 3
+        steps = [
+            (0.01, 1),
+            *((0.02 + first / 1e3, min(each, count - first)) for first in range(1, count, each)),
+        ]
+        return {"steps": steps, "tokens": tokens, "prompt_tokens": len(prompt), "cached_tokens": 0}
 
 
-def test_prompts_end_in_the_circle_that_the_model_writes() -> None:
-    """So an n-gram drafter has full drafts from the first step on, and every step verifies one."""
-    engine = InProcessEngine(cast(Server, Circling()))
-    tail = engine.tail()
-    assert len(tail) == LOOP_TOKENS
-    assert all(token == following for token, following in zip(tail, tail[3:], strict=False))
-    prompt = exact_prompt(engine.encode, "prose", 1, 400, tail)
-    assert (len(prompt), prompt[-LOOP_TOKENS:]) == (400, tail)
+def test_prompts_end_in_the_circle_that_the_engine_writes() -> None:
+    """So every step verifies a full draft; all timed prompts do, and the words before them are others."""
+    server = Circling()
+    asking = measure(Point("prose", 400), Point("prose", 600), circle=True)
+    points, problems = measure_points(InProcessEngine(cast(Server, server)), asking, cached=False, depth=7)
+    assert problems == []
+    assert [one.tokens_per_step.value for one in points] == [pytest.approx(255 / 32)] * 2
+    shown, *prompts = server.asked
+    assert {len(prompt) for prompt in prompts} == {400, 600}
+    tails = {tuple(prompt[-CIRCLE_TOKENS:]) for prompt in prompts}
+    assert len(tails) == 1
+    assert set(*tails) == {0, 1, 2}
+    assert len({tuple(prompt[:100]) for prompt in (shown, *prompts)}) == 3  # shown, other words, timed
+    assert points[0].prompt_sha256 != points[1].prompt_sha256
+
+
+def test_steps_that_are_not_full_are_not_compared() -> None:
+    """An engine that leaves its circle times steps without a full draft as well; elsewhere that may be."""
+    engine = InProcessEngine(cast(Server, Circling(wanders=True)))
+    points, problems = measure_points(
+        engine, measure(Point("prose", 400), circle=True), cached=False, depth=7
+    )
+    assert points == []
+    assert problems == ["prose-400: 3.00 tokens per step, of 8 with full drafts: no circle was met"]
+    assert measure_points(engine, measure(Point("prose", 400)), cached=False, depth=7)[1] == []
+
+
+def test_a_server_shows_what_it_writes() -> None:
+    """As token ids beside the text; without them there is no circle to end a prompt with."""
+    engine = ServedEngine(cast(Server, Circling()))
+    assert engine.written([1, 2], 40)[-3:] == [1, 2, 0]
+
+    class Older(Circling):
+        def post(self, page: str, asked: dict[str, Any], _deadline_s: float = 0.0) -> dict[str, Any]:
+            return {"choices": [{"text": "word"}]}
+
+    with pytest.raises(ServerError, match="the completion has no token ids"):
+        ServedEngine(cast(Server, Older())).written([1, 2], 40)
 
 
 def test_soak() -> None:

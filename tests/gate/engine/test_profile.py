@@ -176,9 +176,23 @@ def test_damaged_profile(old: str, new: str, words: str) -> None:
         parse(GOOD.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("name", "layers"), [("any-gpu-captured", 1), ("any-gpu-verify", 8), ("any-gpu-verify-compiled", 8)]
+)
+def test_the_dummy_times_the_verify_path(name: str, layers: int) -> None:
+    """Drafts out of the prompt and no drafter, on the documents' layers; the subject's path is proven."""
+    one = load_profile(name)
+    assert one.measure is not None
+    assert (one.model.method, one.model.drafter, one.model.depth) == ("ngram", None, 7)
+    assert one.measure.circle
+    assert one.measure.dummy_layers[0] == layers
+    assert one.measure.paths is not None
+    assert one.measure.paths[1] == "3D"
+
+
 def test_even_rounds_have_no_median() -> None:
     """What counts of several rounds is one that really was."""
     timed = (PROFILES / "any-gpu-verify.toml").read_text(encoding="utf-8")
     assert timed.count("rounds = 15") == 1
-    with pytest.raises(ProfileError, match="4 rounds have no median"):
+    with pytest.raises(ProfileError, match=": 14 rounds have no median"):
         parse_profile(timed.replace("rounds = 15", "rounds = 14"), Path("any-gpu-verify.toml"))

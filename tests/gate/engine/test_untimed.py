@@ -38,6 +38,9 @@ def test_census(bench: Bench) -> None:
     bench.log = LOG
     assert "take no dispatch line, expected 3D" in census_boot(bench.setup(expecting), "B", 0.0).problems[0]
     assert census_boot(bench.setup(), "A", 0.05).problems == ()
+    either = profile(measure={"paths": ("any", "3D")})
+    assert census_boot(bench.setup(either), "A", 0.0).problems == ()
+    assert len(census_boot(bench.setup(either), "B", 0.0).problems) == 1
 
 
 def test_soak(bench: Bench) -> None:

@@ -47,6 +47,7 @@ def point(step_ms: float, steps: int = 133, text: str = "t", **changed: object) 
         "prefill_ms": Number(900.0),
         "cached_tokens": Number(6000.0),
         "round_ms": (1.0,),
+        "prompt_sha256": "p",
         "text_sha256": text,
     }
     return PointMeasure(**(fields | changed))  # type: ignore[arg-type]

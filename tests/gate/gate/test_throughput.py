@@ -51,6 +51,7 @@ FAULTS: dict[str, tuple[int, dict[str, object], str]] = {
     ),
     "pool unread": (3, {"pool_tokens": Number(None, "no line")}, "pool tokens differ"),
     "prompt": (1, {"points": (point(26.0, prompt_tokens=6746),)}, f"{POINT}: prompt tokens differ"),
+    "other prompt": (1, {"points": (point(26.0, prompt_sha256="q"),)}, f"{POINT}: prompts differ"),
     "generated": (1, {"points": (point(26.0, completion_tokens=500),)}, f"{POINT}: generated tokens differ"),
     "not measured": (1, {"points": ()}, f"boot 1 did not measure {POINT}"),
     "gpu": (
