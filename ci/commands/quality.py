@@ -17,7 +17,7 @@ from ci.commands.run import arms_by_name
 from ci.commands.throughput import chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
-from ci.engine.measure import Engine, ServedEngine
+from ci.engine.engines import Engine, ServedEngine
 from ci.engine.profile import Profile, filled, load_profile
 from ci.engine.server import Server
 from ci.engine.session import session_key

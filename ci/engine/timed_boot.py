@@ -15,10 +15,11 @@ from ci.engine.abba import place_name
 from ci.engine.boot import BootRun, ReadState, run_boot, serve_launch
 from ci.engine.census import LINE
 from ci.engine.compiled import compiled_code, lineage_problem, poison, require_clean
+from ci.engine.engines import Engine, InProcessEngine, ServedEngine
 from ci.engine.facts import LINEAGES, problem_of
 from ci.engine.identity import ArmUnderTest, arm_seen, environments, identity_problems, scratch_words
 from ci.engine.logtext import LogLine, read_log
-from ci.engine.measure import Engine, InProcessEngine, ServedEngine, measure_points
+from ci.engine.measure import measure_points
 from ci.engine.patterns import Quantity
 from ci.engine.profile import Measure, Profile
 from ci.engine.server import Server

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from ci.engine.abba import SessionError
 from ci.engine.census import LINE
+from ci.engine.engines import Engine
 from ci.engine.logtext import LogLine
-from ci.engine.measure import Engine, soak
+from ci.engine.measure import soak
 from ci.engine.profile import Measure, Profile
 from ci.engine.server import Server
 from ci.engine.timed_boot import Setup, Watched, boot_arm, boot_problems

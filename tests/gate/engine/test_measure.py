@@ -9,17 +9,8 @@ from typing import Any, cast
 import pytest
 
 from ci.engine.client import Failure, RequestFailedError, Streamed, Usage
-from ci.engine.measure import (
-    CIRCLE_TOKENS,
-    Answer,
-    InProcessEngine,
-    ServedEngine,
-    measure_points,
-    median_round,
-    served_answer,
-    soak,
-    steps_between,
-)
+from ci.engine.engines import Answer, InProcessEngine, ServedEngine, served_answer
+from ci.engine.measure import CIRCLE_TOKENS, measure_points, median_round, soak, steps_between
 from ci.engine.metrics import Growth, read_metrics
 from ci.engine.profile import Measure, Point
 from ci.engine.server import Server, ServerError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci.engine.measure import timed_answer
+from ci.engine.engines import timed_answer
 from ci.engine.timed import SLOWDOWN_VARIABLE, encode, timed
 
 STEP_S = 0.004
