@@ -95,9 +95,14 @@ class ServedEngine:
         """As its server gives them beside the text."""
         body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, **ALL_TOKENS}
         said = self.server.post("/v1/completions", body | {"return_token_ids": True}, DEADLINE_S)
-        choices = said.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else {}
-        return tokens_of({"tokens": first.get("token_ids")}, "completion")
+        match said:
+            case {"choices": [{"token_ids": [int(), *_] as tokens}, *_]}:
+                return tokens_of({"tokens": tokens})
+        raise ServerError(
+            f"the completion has no token ids: {str(said)[:200]}",
+            cause="a server that does not know return_token_ids, or an error",
+            remedy="--in-process, or a profile without circle",
+        )
 
     def counters(self) -> Snapshot | str:
         """The counters, once they stand still; the reason if there are none."""
@@ -149,7 +154,7 @@ class InProcessEngine:
 
     def written(self, prompt: Sequence[int], max_tokens: int) -> list[int]:
         """As its record has them."""
-        return tokens_of(self.timed(prompt, max_tokens), "record of a request")
+        return tokens_of(self.timed(prompt, max_tokens))
 
     def timed(self, prompt: Sequence[int], max_tokens: int) -> dict[str, Any]:
         """The engine's own record of a request."""
@@ -182,7 +187,7 @@ def timed_answer(said: dict[str, Any]) -> Answer:
         raise ServerError(f"the engine's record cannot be read: {error!r}") from error
 
 
-def tokens_of(said: dict[str, Any], what: str = "tokenizer's answer") -> list[int]:
+def tokens_of(said: dict[str, Any]) -> list[int]:
     """Token ids out of an answer.
 
     Raises:
@@ -190,5 +195,5 @@ def tokens_of(said: dict[str, Any], what: str = "tokenizer's answer") -> list[in
     """
     tokens = said.get("tokens")
     if not isinstance(tokens, list) or not tokens or not all(type(one) is int for one in tokens):
-        raise ServerError(f"the {what} has no token ids: {str(said)[:200]}")
+        raise ServerError(f"an answer without token ids: {str(said)[:200]}")
     return tokens

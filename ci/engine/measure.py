@@ -20,22 +20,12 @@ from ci.engine.prompts import exact_prompt
 from ci.errors import GateError
 from ci.results.throughput import Number, PointMeasure
 
-CIRCLE_TOKENS = 32
-"""At the end of a prompt. vLLM's n-gram of 5 finds 7 drafts in so many, up to a period of 20."""
-CIRCLE_WORDS = 256
-"""Tokens of the prompt behind which an engine shows its circle; half of what it then writes is left out."""
-FULL_STEPS = 0.9
-"""Share of the tokens that full drafts give: all steps of a circle but the first ones."""
-
-
-def circle(engine: Engine, seed: int) -> list[int]:
-    """A stretch of what the engine writes, long enough behind other words for its circle to have begun."""
-    words = exact_prompt(engine.encode, "prose", seed, CIRCLE_WORDS)
-    return engine.written(words, 2 * CIRCLE_TOKENS)[-CIRCLE_TOKENS:]
+STEPS_OVER = 1
+"""Steps more than full drafts need that a round may take: an engine has to find into the circle."""
 
 
 def measure_points(
-    engine: Engine, measure: Measure, *, cached: bool, depth: int = 0
+    engine: Engine, measure: Measure, *, cached: bool, depth: int, tail: Sequence[int] | None = None
 ) -> tuple[list[PointMeasure], list[str]]:
     """Time every prompt, shorter ones of a kind first; what went wrong ends the boot's measuring.
 
@@ -44,6 +34,7 @@ def measure_points(
         measure: the prompts, the tokens of a timed request, the seed of the prose, the rounds.
         cached: whether the engine has a prefix cache, whose hits then must be seen.
         depth: tokens drafted per step.
+        tail: of every prompt, where it is the engine's circle; None for what the engine's chats need.
 
     Returns:
         What was measured, and the problems; a boot with a problem is not compared.
@@ -51,7 +42,7 @@ def measure_points(
     found: list[PointMeasure] = []
     generate = measure.generate
     try:
-        tail = circle(engine, measure.seed + 2) if measure.circle else engine.tail()
+        tail = engine.tail() if tail is None else tail
         shortest = min(point.tokens for point in measure.points)
         # Other words: what the first prefill compiles is no part of a prompt's time, and no prompt's cache.
         engine.ask(exact_prompt(engine.encode, "prose", measure.seed + 1, shortest, tail), generate)
@@ -62,11 +53,10 @@ def measure_points(
                 engine.ask(prompt, 1)
             rounds = [(engine.ask(prompt, 1), engine.ask(prompt, generate)) for _ in range(measure.rounds)]
             problems = request_problems(point, generate, first, rounds, cached=cached)
-            one = point_measure(point, prompt, first, rounds)
-            problems += part_steps(one, depth) if measure.circle else []
+            problems += part_steps(point, generate, rounds, depth) if measure.circle else []
             if problems:
                 return found, problems
-            found.append(one)
+            found.append(point_measure(point, prompt, first, rounds))
     except GateError as error:
         kind = error.failure.name.lower() if isinstance(error, RequestFailedError) else type(error).__name__
         return found, [f"a request failed ({kind}): {error.what}"]
@@ -108,11 +98,15 @@ def request_problems(
     return problems
 
 
-def part_steps(one: PointMeasure, depth: int) -> list[str]:
-    """Whether steps without a full draft were timed as well: the engine has left its circle."""
-    seen, full = one.tokens_per_step.value, depth + 1
-    if seen is not None and seen < FULL_STEPS * full:
-        return [f"{one.point}: {seen:.2f} tokens per step, of {full} with full drafts: no circle was met"]
+def part_steps(point: Point, generate: int, rounds: Sequence[Round], depth: int) -> list[str]:
+    """Whether a round timed steps without a full draft as well: the engine has left its circle."""
+    full = -(-(generate - 1) // (depth + 1))
+    for again, whole in rounds:
+        steps = steps_between(again, whole)
+        if steps.value is None:
+            return [f"{point.name}: whether drafts were full is not known: {steps.reason}"]
+        if steps.value > full + STEPS_OVER:
+            return [f"{point.name}: {steps.value:g} steps where full drafts need {full}: no circle was met"]
     return []
 
 

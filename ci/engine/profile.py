@@ -199,8 +199,8 @@ def check_measure(profile: Profile, measure: Measure, path: Path) -> None:
     """Refuse a measure that could not say anything.
 
     Raises:
-        ProfileError: no point, a point twice, too few tokens, too long, even rounds, or a judge that the
-            lineage forbids.
+        ProfileError: no point, a point twice, too few tokens, too long, even rounds, a circle that nothing
+            would meet, or a judge that the lineage forbids.
     """
     names = [point.name for point in measure.points]
     if not names or len(set(names)) < len(names):
@@ -209,6 +209,8 @@ def check_measure(profile: Profile, measure: Measure, path: Path) -> None:
         raise ProfileError(f"{path}: a decode rate needs at least 2 tokens, prompt and answer alike")
     if measure.rounds % 2 == 0:
         raise ProfileError(f"{path}: {measure.rounds} rounds have no median", remedy="an odd number")
+    if measure.circle and (profile.model.method != "ngram" or profile.model.depth < 1 or measure.chat):
+        raise ProfileError(f"{path}: a circle is met by n-gram drafts, of one token at least, outside a chat")
     longest = max(point.tokens for point in measure.points) + measure.generate
     if longest > profile.serve.max_model_len:
         raise ProfileError(

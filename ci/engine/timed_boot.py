@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ci.engine.abba import place_name
 from ci.engine.boot import BootRun, ReadState, run_boot, serve_launch
 from ci.engine.census import LINE
+from ci.engine.circle import kept_circle
 from ci.engine.compiled import compiled_code, lineage_problem, poison, require_clean
 from ci.engine.engines import Engine, InProcessEngine, ServedEngine
 from ci.engine.facts import LINEAGES, problem_of
@@ -123,9 +124,9 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
 
     def watch(server: Server, engine: Engine) -> None:
         cached = setup.profile.serve.prefix_cache is not False
-        points, problems = measure_points(
-            engine, setup.measure, cached=cached, depth=setup.profile.model.depth
-        )
+        measure, depth = setup.measure, setup.profile.model.depth
+        tail = kept_circle(setup.folder, engine, measure.seed + 2) if measure.circle else None
+        points, problems = measure_points(engine, measure, cached=cached, depth=depth, tail=tail)
         watched.points += points
         watched.problems += problems
 

@@ -86,10 +86,11 @@ class Cells:
         if rule.kind is Kind.AB and record.sessions:
             return self._ab(cell, record, rule)
         if accepted is None or self.baseline is None:
-            alone, why = judge(rule, record.value, record.value, record.printed)
-            if alone is Verdict.REGRESSED:
-                # Beyond a fixed bound, so no baseline could make it green.
-                return self._row(cell, alone, Cause.COMPARED, why, self._remedy(alone, cell.case, rule))
+            if rule.limit is not None:
+                alone, why = judge(rule, record.value, record.value, record.printed)
+                if alone is not Verdict.PASS:  # and no baseline could make it green
+                    cause = Cause.TYPE if alone is Verdict.INVALID else Cause.COMPARED
+                    return self._row(cell, alone, cause, why, self._remedy(alone, cell.case, rule))
             # For the whole suite, so that many new records share one footnote.
             why = "measured, but never accepted"
             return self._row(cell, Verdict.NEW, Cause.NO_BASELINE, why, self._accept(None))

@@ -17,7 +17,8 @@ OFF_THEN_3D = (FLAG_OFF, ELIGIBLE)
 UNALIGNED = 41
 """A history that is no multiple of a block: the first rows of a live segment see none of its keys."""
 ODD_SEGMENTS = 1299
-"""Keys for the last of an odd number of segments: 5 on the interpreter, 11 on 132 multiprocessors."""
+"""Keys for the last of an odd number of segments: `packed` has 5 for 12 sequences on the interpreter and 11 on
+132 multiprocessors; for 6 sequences 13 on 82 and 21 on 128."""
 ALWAYS_3D = (ELIGIBLE, ELIGIBLE)
 PREFILL = (f"{FLAG_OFF},{POLICY}", POLICY)
 
@@ -68,6 +69,7 @@ HEADS = [
 ]
 BATCHES = [
     Shape("unaligned-[16]", HERE, (16,), history=UNALIGNED),
+    Shape("seqs-6x1", HERE, (1,) * 6, ALWAYS_3D, history=ODD_SEGMENTS),
     Shape("seqs-12x1", HERE, (1,) * 12, ALWAYS_3D, history=ODD_SEGMENTS),
     Shape("seqs-32x1", HERE, (1,) * 32, ALWAYS_3D),
     Shape("seqs-16x4", HERE, (4,) * 16),

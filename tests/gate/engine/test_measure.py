@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 import pytest
 
 from ci.engine.client import Failure, RequestFailedError, Streamed, Usage
-from ci.engine.engines import Answer, InProcessEngine, ServedEngine, served_answer
-from ci.engine.measure import CIRCLE_TOKENS, measure_points, median_round, soak, steps_between
+from ci.engine.engines import Answer, served_answer
+from ci.engine.measure import measure_points, median_round, soak, steps_between
 from ci.engine.metrics import Growth, read_metrics
 from ci.engine.profile import Measure, Point
-from ci.engine.server import Server, ServerError
 from ci.results.throughput import Number
 
 POINT = Point("prose", 100)
@@ -76,7 +74,7 @@ def measure(*points: Point, generate: int = 256, rounds: int = 1, circle: bool =
 def test_numbers() -> None:
     """256 tokens in 85 steps of 25 ms, after a prefill of 2 s that no rate contains."""
     engine = Scripted()
-    (point,), problems = measure_points(engine, measure(), cached=True)
+    (point,), problems = measure_points(engine, measure(), cached=True, depth=2)
     assert problems == []
     assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 1), (100, 256)]
     assert (point.point, point.prompt_tokens, point.completion_tokens) == ("prose-100", 100, 256)
@@ -94,7 +92,7 @@ def test_numbers() -> None:
 def test_without_prefix_cache() -> None:
     """The prefill stands in both requests and goes out of their difference, whatever the first one cost."""
     engine = Scripted(cached=False, change={1: {"ttft_s": 9.0, "total_s": 9.0}})
-    (point,), problems = measure_points(engine, measure(), cached=False)
+    (point,), problems = measure_points(engine, measure(), cached=False, depth=2)
     assert problems == []
     # Nothing is asked for the sake of a cache that is not there: it would be another whole prefill.
     assert engine.asked == [(100, 256), (100, 256), (100, 1), (100, 256)]
@@ -122,7 +120,9 @@ def test_without_prefix_cache() -> None:
 )
 def test_problems(number: int, change: dict[str, object], words: str) -> None:
     """A wrong count, an unproven hit of the prefix cache or a failed request: the boot is not compared."""
-    points, problems = measure_points(Scripted(change={number: change}), measure(rounds=2), cached=True)
+    points, problems = measure_points(
+        Scripted(change={number: change}), measure(rounds=2), cached=True, depth=2
+    )
     assert points == []
     assert words in problems[0]
 
@@ -130,7 +130,9 @@ def test_problems(number: int, change: dict[str, object], words: str) -> None:
 def test_short_prompts_first() -> None:
     """What was measured before a failure is kept, and shorter prompts of a kind come first."""
     engine = Scripted(change={7: {"failure": 1}})
-    points, problems = measure_points(engine, measure(Point("prose", 200), POINT, generate=4), cached=True)
+    points, problems = measure_points(
+        engine, measure(Point("prose", 200), POINT, generate=4), cached=True, depth=2
+    )
     assert [one.point for one in points] == ["prose-100"]
     assert len(problems) == 1
 
@@ -146,7 +148,7 @@ def test_short_prompts_first() -> None:
 )
 def test_steps_not_known(change: dict[str, object], reason: str) -> None:
     """Without a count of steps that can be true, whatever needs it is None, and the rest stays."""
-    (point,), problems = measure_points(Scripted(change={4: change}), measure(), cached=True)
+    (point,), problems = measure_points(Scripted(change={4: change}), measure(), cached=True, depth=2)
     assert problems == []
     for number in (point.steps, point.step_ms, point.tokens_per_step, point.isolated_step_ms):
         assert number == Number(None, reason)
@@ -156,7 +158,9 @@ def test_steps_not_known(change: dict[str, object], reason: str) -> None:
 def test_median_round() -> None:
     """Of several rounds one counts, so that a hiccup in another one moves nothing."""
     slow, quick = {"total_s": 99.0}, {"total_s": PREFILL_S}
-    (point,), problems = measure_points(Scripted(change={4: slow, 8: quick}), measure(rounds=3), cached=True)
+    (point,), problems = measure_points(
+        Scripted(change={4: slow, 8: quick}), measure(rounds=3), cached=True, depth=2
+    )
     assert problems == []
     assert point.isolated_step_ms.value == pytest.approx(25.0)
     assert point.round_ms == pytest.approx((98_990.0, 2125.0, 1990.0))
@@ -184,75 +188,6 @@ def test_served_answer() -> None:
     told = served_answer(replace(got, usage=Usage(100, 256, 64)), before, after)
     assert told.cached.value == 64.0
     assert served_answer(got, "500", after).iterations == Growth(None, "500")
-
-
-@dataclass
-class Circling:
-    """A server whose engine writes words of its own and then goes round in a circle of three tokens.
-
-    It accepts full drafts behind that circle and short ones elsewhere, as an n-gram drafter gets them.
-    """
-
-    wanders: bool = False
-    """It never accepts full drafts."""
-    asked: list[list[int]] = field(default_factory=list)
-
-    def post(self, page: str, asked: dict[str, Any], _deadline_s: float = 0.0) -> dict[str, Any]:
-        """The pages of an engine in one process, and a completion."""
-        if page == "/encode":
-            return {"tokens": list(asked["prompt"].encode())}
-        prompt, count = asked["prompt"], asked["max_tokens"]
-        tokens = [200 + number if number < CIRCLE_TOKENS // 2 else number % 3 for number in range(count)]
-        if page == "/v1/completions":
-            return {"choices": [{"token_ids": tokens}] if asked["return_token_ids"] else []}
-        self.asked.append(prompt)
-        full = not self.wanders and set(prompt[-CIRCLE_TOKENS:]) == {0, 1, 2}
-        each = 8 if full else 3
-        steps = [
-            (0.01, 1),
-            *((0.02 + first / 1e3, min(each, count - first)) for first in range(1, count, each)),
-        ]
-        return {"steps": steps, "tokens": tokens, "prompt_tokens": len(prompt), "cached_tokens": 0}
-
-
-def test_prompts_end_in_the_circle_that_the_engine_writes() -> None:
-    """So every step verifies a full draft; all timed prompts do, and the words before them are others."""
-    server = Circling()
-    asking = measure(Point("prose", 400), Point("prose", 600), circle=True)
-    points, problems = measure_points(InProcessEngine(cast(Server, server)), asking, cached=False, depth=7)
-    assert problems == []
-    assert [one.tokens_per_step.value for one in points] == [pytest.approx(255 / 32)] * 2
-    shown, *prompts = server.asked
-    assert {len(prompt) for prompt in prompts} == {400, 600}
-    tails = {tuple(prompt[-CIRCLE_TOKENS:]) for prompt in prompts}
-    assert len(tails) == 1
-    assert set(*tails) == {0, 1, 2}
-    assert len({tuple(prompt[:100]) for prompt in (shown, *prompts)}) == 3  # shown, other words, timed
-    assert points[0].prompt_sha256 != points[1].prompt_sha256
-
-
-def test_steps_that_are_not_full_are_not_compared() -> None:
-    """An engine that leaves its circle times steps without a full draft as well; elsewhere that may be."""
-    engine = InProcessEngine(cast(Server, Circling(wanders=True)))
-    points, problems = measure_points(
-        engine, measure(Point("prose", 400), circle=True), cached=False, depth=7
-    )
-    assert points == []
-    assert problems == ["prose-400: 3.00 tokens per step, of 8 with full drafts: no circle was met"]
-    assert measure_points(engine, measure(Point("prose", 400)), cached=False, depth=7)[1] == []
-
-
-def test_a_server_shows_what_it_writes() -> None:
-    """As token ids beside the text; without them there is no circle to end a prompt with."""
-    engine = ServedEngine(cast(Server, Circling()))
-    assert engine.written([1, 2], 40)[-3:] == [1, 2, 0]
-
-    class Older(Circling):
-        def post(self, page: str, asked: dict[str, Any], _deadline_s: float = 0.0) -> dict[str, Any]:
-            return {"choices": [{"text": "word"}]}
-
-    with pytest.raises(ServerError, match="the completion has no token ids"):
-        ServedEngine(cast(Server, Older())).written([1, 2], 40)
 
 
 def test_soak() -> None:

@@ -11,6 +11,7 @@ import pytest
 from ci.errors import ExitCode
 from ci.gate.compare import compare_suite
 from ci.gate.rows import Cause, GateVerdict, Row
+from ci.gate.values import Band
 from ci.gate.verdict import Verdict
 from ci.results.folder import BASELINE_FILE, JUNIT_FILE, RECORDS_FILE, FileProblem
 from ci.results.jsonl import record_order
@@ -95,6 +96,10 @@ def test_a_limit_holds_without_a_baseline(limit: int, verdict: Verdict) -> None:
     (row,) = [row for row in sample.verdict().rows if row.metric == "bytes"]
     assert row.verdict is verdict
     assert ("ci accept" in row.remedy) is (verdict is Verdict.NEW)
+    assert row.band == (Band(None, limit) if verdict is Verdict.REGRESSED else None)
+    sample.measure("boot", "bytes", "many", "bytes")
+    (row,) = [row for row in sample.verdict().rows if row.metric == "bytes"]
+    assert _is(row, Verdict.INVALID, Cause.TYPE)
 
 
 def test_no_baseline_file_makes_everything_new() -> None:
