@@ -17,8 +17,8 @@ OFF_THEN_3D = (FLAG_OFF, ELIGIBLE)
 UNALIGNED = 41
 """A history that is no multiple of a block: the first rows of a live segment see none of its keys."""
 ODD_SEGMENTS = 1299
-"""Keys for the last of an odd number of segments: `packed` has 5 for 12 sequences on the interpreter and 11 on
-132 multiprocessors; for 6 sequences 13 on 82 and 21 on 128."""
+"""Keys for the last of an odd number of segments: 12 sequences have 5 on the interpreter and 11 on 132
+multiprocessors, 6 sequences have 13 on 82 and 21 on 128."""
 ALWAYS_3D = (ELIGIBLE, ELIGIBLE)
 PREFILL = (f"{FLAG_OFF},{POLICY}", POLICY)
 

@@ -190,6 +190,22 @@ def test_the_dummy_times_the_verify_path(name: str, layers: int) -> None:
     assert one.measure.paths[1] == "3D"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('method = "ngram"', 'method = "draft_model"'),
+        ("depth = 7", "depth = 0"),
+        ("circle = true", "circle = true\nchat = true"),
+    ],
+)
+def test_a_circle_that_nothing_would_meet(old: str, new: str) -> None:
+    """It is there for n-gram drafts, and a chat's own tail would be left out."""
+    text = (PROFILES / "any-gpu-verify.toml").read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    with pytest.raises(ProfileError, match="a circle is met by n-gram drafts"):
+        parse_profile(text.replace(old, new), Path("any-gpu-verify.toml"))
+
+
 def test_even_rounds_have_no_median() -> None:
     """What counts of several rounds is one that really was."""
     timed = (PROFILES / "any-gpu-verify.toml").read_text(encoding="utf-8")

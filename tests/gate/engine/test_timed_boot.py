@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci.engine import timed_boot
+from ci.engine.circle import CIRCLE_FILE
 from ci.engine.compiled import MARK, PoisonedLineageError
 from ci.engine.timed_boot import Machine, busy_others, wait_quiet
 from ci.lanes.gpu import GpuUnfitError, parse_state
@@ -144,3 +145,12 @@ def test_quiet(bench: Bench) -> None:
     with pytest.raises(GpuUnfitError, match="GPU 1 of this host is in use"):
         wait_quiet(bench.setup(limited, machine=busy))
     assert busy_others([QUIET, parse_state({}, None, (5,))]) == ["GPU 2 of this host is in use"]
+
+
+@pytest.mark.parametrize(("tokens_per_step", "found"), [(8, 0), (3, 1)])
+def test_drafts_have_to_be_full_behind_a_circle(bench: Bench, tokens_per_step: int, found: int) -> None:
+    """A full step has the drafts of the profile's depth and one token more; the session keeps its circle."""
+    bench.plan["tokens_per_step"] = tokens_per_step
+    boot = bench.boot(one=profile(measure={"circle": True}))
+    assert ["no circle was met" in problem for problem in boot.problems] == [True] * found
+    assert (bench.folder / "session" / CIRCLE_FILE).exists()
