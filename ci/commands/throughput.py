@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci.commands.run import arms_by_name
-from ci.commands.throughput_session import Throughput, measure_of
+from ci.commands.throughput_session import Throughput, checked_pairs, measure_of
 from ci.engine.profile import Profile, load_profile
 from ci.errors import ExitCode, UsageError
 from ci.lanes.conditions import detect_lane
@@ -61,12 +61,11 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError("--resume goes on and --fresh begins anew", remedy="leave one of them out")
     if args.blocks is not None and args.blocks < 1:
         raise UsageError(f"--blocks {args.blocks}: at least 1")
-    profile = load_profile(args.profile)
+    pairs = None if args.pairs is None else checked_pairs(args.pairs)
+    profile = chosen(load_profile(args.profile), args.arms, args.point)
     lane = machine_lane(profile)
     built = arms_by_name(args.arm, args.series, lane, args.flavour)
-    one = Throughput(
-        chosen(profile, args.arms, args.point), lane, built, args.session, args.in_process, args.pairs
-    )
+    one = Throughput(profile, lane, built, args.session, args.in_process, pairs)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"throughput {profile.name}"):
         outcome = one.run(resume=args.resume, fresh=args.fresh, blocks=args.blocks)
     return one.conclude(outcome)

@@ -116,7 +116,7 @@ class Throughput:
             "engine": "in-process" if in_process else "server",
         }
         judging = Judging(profile.experiment, lane, self.measure, self.conditions)
-        self.pairs = judging.limit if pairs is None else checked_pairs(pairs)
+        self.pairs = judging.limit if pairs is None else pairs
         self.judges = judging.judges(self.pairs)
         self.deviation = judging.deviation
 

@@ -226,7 +226,7 @@ def _left_out(lane: Lane, matrix: Matrix, event: Event, chosen: Sequence[str]) -
     if lane.self_hosted and event.foreign:
         return LeftOut(
             lane.name, Why.NEEDS_MAINTAINER,
-            "the change comes from a fork, whose code never reaches a machine of ours; "
+            "the change comes from a fork or does not say whence; such code never reaches a machine of ours; "
             "a maintainer reviews it and pushes it to a branch here",
         )  # fmt: skip
     if chosen and lane.name not in chosen:
