@@ -87,14 +87,13 @@ class ServedEngine:
     def ask(self, prompt: Sequence[int], max_tokens: int) -> Answer:
         """Stream a completion, and read what the server counted meanwhile."""
         before = self.counters()
-        body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, **ALL_TOKENS}
-        got = stream(self.server.url("/v1/completions"), body)
+        got = stream(self.server.url("/v1/completions"), greedy(prompt, max_tokens))
         return served_answer(got, before, self.counters())
 
     def written(self, prompt: Sequence[int], max_tokens: int) -> list[int]:
         """As its server gives them beside the text."""
-        body = {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, **ALL_TOKENS}
-        said = self.server.post("/v1/completions", body | {"return_token_ids": True}, DEADLINE_S)
+        body = greedy(prompt, max_tokens) | {"return_token_ids": True}
+        said = self.server.post("/v1/completions", body, DEADLINE_S)
         match said:
             case {"choices": [{"token_ids": [int(), *_] as tokens}, *_]}:
                 return tokens_of({"tokens": tokens})
@@ -110,6 +109,11 @@ class ServedEngine:
             return settled(lambda: self.server.get("/metrics"), lambda: time.sleep(SETTLE_S))
         except MetricsError as error:
             return error.what
+
+
+def greedy(prompt: Sequence[int], max_tokens: int) -> dict[str, Any]:
+    """A completion's body: the likeliest tokens, on beyond the end of an answer."""
+    return {"prompt": list(prompt), "max_tokens": max_tokens, "temperature": 0, **ALL_TOKENS}
 
 
 def served_answer(got: Streamed, before: Snapshot | str, after: Snapshot | str) -> Answer:

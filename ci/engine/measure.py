@@ -25,7 +25,7 @@ STEPS_OVER = 1
 
 
 def measure_points(
-    engine: Engine, measure: Measure, *, cached: bool, depth: int, tail: Sequence[int] | None = None
+    engine: Engine, measure: Measure, *, cached: bool, depth: int, tail: Sequence[int] = ()
 ) -> tuple[list[PointMeasure], list[str]]:
     """Time every prompt, shorter ones of a kind first; what went wrong ends the boot's measuring.
 
@@ -34,7 +34,7 @@ def measure_points(
         measure: the prompts, the tokens of a timed request, the seed of the prose, the rounds.
         cached: whether the engine has a prefix cache, whose hits then must be seen.
         depth: tokens drafted per step.
-        tail: of every prompt, where it is the engine's circle; None for what the engine's chats need.
+        tail: tokens at the end of every prompt.
 
     Returns:
         What was measured, and the problems; a boot with a problem is not compared.
@@ -42,7 +42,6 @@ def measure_points(
     found: list[PointMeasure] = []
     generate = measure.generate
     try:
-        tail = engine.tail() if tail is None else tail
         shortest = min(point.tokens for point in measure.points)
         # Other words: what the first prefill compiles is no part of a prompt's time, and no prompt's cache.
         engine.ask(exact_prompt(engine.encode, "prose", measure.seed + 1, shortest, tail), generate)

@@ -29,9 +29,8 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Reading = Literal["memory", "clocks", "power_limit", "temperature", "throttle", "processes"]
 """What the driver can be asked for: the names of `ci.lanes.gpu.READINGS`."""
-
-
 KernelPath = Literal["2D", "3D", "any"]
+"""`any` where a session is not about that arm's kernel."""
 
 
 class ProfileError(GateError):

@@ -125,7 +125,7 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
     def watch(server: Server, engine: Engine) -> None:
         cached = setup.profile.serve.prefix_cache is not False
         measure, depth = setup.measure, setup.profile.model.depth
-        tail = kept_circle(setup.folder, engine, measure.seed + 2) if measure.circle else None
+        tail = kept_circle(setup.folder, engine, measure.seed + 2) if measure.circle else engine.tail()
         points, problems = measure_points(engine, measure, cached=cached, depth=depth, tail=tail)
         watched.points += points
         watched.problems += problems

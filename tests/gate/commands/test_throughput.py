@@ -173,13 +173,13 @@ def test_verdicts_after_one_block(
         *("census-A", "census-B", "000-A", "001-B", "002-B", "003-A")
     ]
     assert "would have seen a loss of" in out
-    assert "2 untimed and at most 8 timed boots to run" in out
+    assert "2 untimed and at most 16 timed boots to run" in out
 
 
 def test_open_to_the_end(machine: Machine, command: Command) -> None:
     """An arm that loses exactly the margin stays open: inconclusive after all pairs."""
     machine.slower["patched"] = 1.0055
-    code, out = command()
+    code, out = command("--pairs", "4")
     assert code == 2
     assert "verdict: inconclusive" in out
     assert "all 4 pairs were run" in out
@@ -193,7 +193,7 @@ def test_confirmation(machine: Machine, command: Command) -> None:
     code, out = command()
     assert code == 1
     assert "verdict: regressed" in out
-    assert "confirmed: first -2.89% after 2 of at most 4 pairs" in out
+    assert "confirmed: first -2.89% after 2 of at most 8 pairs" in out
     assert command("--resume")[0] == 1  # judged again, nothing booted
     assert len(machine.booted) == 12
 
@@ -222,14 +222,14 @@ def test_resume(machine: Machine, command: Command) -> None:
     """Interrupted in a block, the session goes on with that whole block, and only when told to."""
     machine.slower["patched"] = 1.0055
     machine.interrupt_at = "006-B"
-    assert command("--pairs", "8")[0] == 130
+    assert command()[0] == 130
     machine.interrupt_at = None
     code, out = command()
     assert code == 2
     assert "has not ended" in out
     assert "--resume to go on with it" in out
     machine.booted.clear()
-    code, out = command("--resume", "--pairs", "8", "--blocks", "1")
+    code, out = command("--resume", "--blocks", "1")
     assert [name.partition(" ")[0] for name in machine.booted] == ["004-A", "005-B", "006-B", "007-A"]
     assert "8 boots so far; go on with --resume" in out
     assert code == 2
