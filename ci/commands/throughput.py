@@ -22,7 +22,7 @@ examples:
   python -m ci throughput rtx4090-steps                        a whole session, until it is decided
   python -m ci throughput rtx4090-steps --resume               go on with the next whole block
   python -m ci throughput any-gpu-captured --in-process --blocks 1
-  python -m ci throughput any-gpu-verify --in-process --arms packed packed+FORKPROOF_SLOWDOWN=0.03
+  python -m ci throughput any-gpu-verify-slowed --in-process   an arm made 3% slower, which must be found
 
 Boots are kept in out/throughput/LANE/PROFILE/ARMS. A session that came out slower is held: run the command
 again for the fresh session that confirms it or not.

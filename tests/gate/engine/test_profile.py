@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from ci.engine.identity import parse_arm
 from ci.engine.profile import (
     PROFILES,
     Profile,
@@ -19,6 +20,7 @@ from ci.engine.profile import (
     profile_names,
     serve_words,
 )
+from ci.engine.timed import SLOWDOWN_VARIABLE
 from ci.lanes.gpu import READINGS
 
 MODELS = {"FORKPROOF_MODEL": "/m/target", "FORKPROOF_DRAFTER": "/m/drafter", "FORKPROOF_DUMMY": "/d"}
@@ -188,6 +190,18 @@ def test_the_dummy_times_the_verify_path(name: str, layers: int) -> None:
     assert one.measure.dummy_layers[0] == layers
     assert one.measure.paths is not None
     assert one.measure.paths[1] == "3D"
+
+
+def test_the_slowed_arm_differs_in_nothing_else() -> None:
+    """Of its two arms one is the other, made 3% slower."""
+    one, verify = load_profile("any-gpu-verify-slowed"), load_profile("any-gpu-verify")
+    assert one.measure is not None
+    assert verify.measure is not None
+    plain, slowed = (parse_arm(text) for text in one.measure.arms)
+    assert plain.arm == slowed.arm
+    assert (plain.flags, slowed.flags) == ({}, {SLOWDOWN_VARIABLE: "0.03"})
+    assert one.serve == verify.serve
+    assert (one.measure.judge, one.measure.points) == (verify.measure.judge, verify.measure.points)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ci.engine.profile import load_profile
+from ci.engine.profile import load_profile, profile_names
 from ci.gate.plan import parse_plan
+from ci.gate.policy import Kind, parse_policy
 from ci.gate.replay import PUBLISHED
 from ci.gate.values import rounding
 from ci.results.jsonl import read_baseline
@@ -76,3 +77,16 @@ def test_published_requests() -> None:
         assert (measure.generate, measure.chat) == (generated, True)
         assert any("depth over 7" in words for words in measure.not_run)
         assert "several sequences at a time" in measure.not_run
+
+
+@pytest.mark.parametrize("name", [name for name in profile_names() if load_profile(name).measure])
+def test_the_judged_metric_has_a_rule_for_sessions(name: str) -> None:
+    """Whatever a profile judges, in the suite or outside of it, the policy decides by boots."""
+    profile = load_profile(name)
+    assert profile.measure is not None
+    path = BASELINES / "policy.toml"
+    policy = parse_policy(path.read_text(encoding="utf-8"), path)
+    for point in profile.measure.points:
+        rule = policy.rule_for("throughput", f"{profile.experiment}-{point.name}", profile.measure.judge)
+        assert rule is not None
+        assert rule.kind is Kind.AB
