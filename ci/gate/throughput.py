@@ -9,6 +9,7 @@ from statistics import fmean
 
 from ci.gate.ab import ERROR, AbResult, Design, Estimate, Noise, decide, decide_session, pair_ratios
 from ci.gate.looks import PAIRS_PER_BLOCK
+from ci.gate.throughput_controls import injected
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession, Record
 from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
@@ -188,10 +189,12 @@ def enough(
 ) -> str | None:
     """Why no further boot is needed: the session is invalid, red is certain, or every prompt is decided.
 
+    A large gain may be plain where no loss could be found yet: it goes on while its control would be green.
+
     Args:
         head: the session.
         boots: in their order.
-        judges: of its metrics, all with the session's number of pairs.
+        judges: of its metrics, the profile's first, all with the session's number of pairs.
         noise_of_boot: as for `session_problems`.
     """
     problems = session_problems(head, boots, noise_of_boot)
@@ -205,9 +208,21 @@ def enough(
     red = next((one for one in judged if one.verdict is Verdict.REGRESSED), None)
     if red is not None:
         return f"red is certain: {red.metric} of {red.point}"
-    if all(one.verdict in (Verdict.PASS, Verdict.IMPROVED) for one in judged):
-        return "every prompt is decided"
-    return None
+    decided = all(one.verdict in (Verdict.PASS, Verdict.IMPROVED) for one in judged)
+    return "every prompt is decided" if decided and not blind_prompts(head, boots, judges[0]) else None
+
+
+def blind_prompts(head: SessionHead, boots: Sequence[BootMeasure], judge: Judge) -> list[str]:
+    """Prompts at which a known loss, put into these boots, would not be found: nothing could be."""
+    blind = []
+    for point in head.points:
+        session = session_of(head, boots, point, judge.metric)
+        if isinstance(session, AbSession):
+            ratios = pair_ratios(injected(session, judge.higher_is_better), judge.higher_is_better)
+            if decide_session(ratios, judge.design, judge.noise_of(point), ERROR)[0] is Verdict.REGRESSED:
+                continue
+        blind.append(point)
+    return blind
 
 
 def awaits_confirmation(

@@ -179,7 +179,7 @@ def test_damaged_profile(old: str, new: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "layers"), [("any-gpu-captured", 1), ("any-gpu-verify", 8), ("any-gpu-verify-compiled", 8)]
+    ("name", "layers"), [("any-gpu-captured", 2), ("any-gpu-verify", 8), ("any-gpu-verify-compiled", 8)]
 )
 def test_the_dummy_times_the_verify_path(name: str, layers: int) -> None:
     """Drafts out of the prompt and no drafter, on the documents' layers; the subject's path is proven."""

@@ -13,6 +13,7 @@ from ci.gate.throughput import (
     Judge,
     Judged,
     awaits_confirmation,
+    blind_prompts,
     boot_deviation,
     disagreements,
     enough,
@@ -166,6 +167,25 @@ def test_a_difference_of_another_kind(fast: tuple[int, int], slow: tuple[int, in
 def test_enough(pairs: int, ratio: float, words: str | None) -> None:
     """A session ends as soon as red is certain or all is decided, and goes on while it is open."""
     assert enough(head(), boots(pairs, ratio), [JUDGE], 0.0) == words
+
+
+def test_a_gain_that_hides_what_cannot_be_seen() -> None:
+    """A gain may be plain in boots where a loss of 10% would drown: a session goes on until it does not."""
+    judge = dataclasses.replace(JUDGE, noise_of=lambda _point: Noise())
+    its = boots(8, 0.45, noise=0.04, seed=3)
+    decided = [judge_points(head(), its[: 2 * pairs], [judge])[0].verdict for pairs in (4, 8)]
+    assert decided == [Verdict.IMPROVED] * 2
+    assert blind_prompts(head(), its[:8], judge) == [POINT]
+    assert enough(head(), its[:8], [judge], 0.0) is None
+    assert blind_prompts(head(), its, judge) == []
+    assert enough(head(), its, [judge], 0.0) == "every prompt is decided"
+
+
+def test_unread_steps_are_blind() -> None:
+    """Where a time per step is not known, no loss could be found."""
+    its = boots(2)
+    its[2] = replace(its[2], points=(replace(point(26.0), step_ms=Number(None, "no iterations")),))
+    assert blind_prompts(head(), its, JUDGE) == [POINT]
 
 
 def test_nobody_looks_between_looks() -> None:
