@@ -11,7 +11,7 @@ from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
 from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
 from fill import fill
-from inputs import draw
+from inputs import add_sinks, draw
 from reference import WriteError, attention, end_to_end, write_error
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
@@ -41,6 +41,7 @@ def make_bench(
     geometry: Geometry,
     batch: Batch = SHARED_BATCH,
     inputs: str = "normal",
+    sinks: bool = False,
     own_write: bool = True,
     features: Mapping[str, Any] | None = None,
 ) -> Bench:
@@ -50,12 +51,15 @@ def make_bench(
         geometry: of the layer.
         batch: the sequences, their whole lengths.
         inputs: the kind of keys and values, a name of `inputs.INPUTS`.
+        sinks: whether the first key of every sequence is one (`inputs.add_sinks`).
         own_write: through the arm's own cache update; if not, its bytes are filled in.
         features: of the layer, as `make_layer` takes them.
     """
     layer = make_layer(config_for(geometry), geometry, batch, features=features)
     shape = (sum(batch.seq_lens), geometry.heads_kv, geometry.head_size)
     key, value = (draw(shape, seed, geometry.dtype, inputs) for seed in (1, 2))
+    if sinks:
+        add_sinks(key, value, batch.seq_lens)
     if own_write:
         layer.write(batch, key, value)
     else:

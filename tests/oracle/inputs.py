@@ -1,8 +1,8 @@
-"""What keys and values look like: standard-normal, and three ways in which those of real models are not."""
+"""What keys and values look like: standard-normal, and four ways in which those of real models are not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from cases import DEVICE
@@ -13,6 +13,14 @@ OUTLIER_FACTORS = (20.0, 30.0, 40.0, 50.0)
 """How much larger the first channels of every head are than the rest."""
 OFFSET = 4.0
 """Added to every value, in standard deviations."""
+SINK_LEAD = 15.0
+"""How far the score of a sequence's first key is ahead, in nats: e^15 is beyond the range of a half float."""
+SINK_VALUE = 1e-3
+"""The value of that key over those of the others: near nothing, so that the others make the result."""
+SINK_STANDARD_DEVIATION = 0.003
+"""Of the others' values."""
+SINK_PULL = 8.0
+"""Length of the part that all queries have in common."""
 
 
 def standard_normal(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
@@ -49,3 +57,24 @@ INPUTS: dict[str, Callable[[tuple[int, ...], torch.Generator], torch.Tensor]] = 
 def draw(shape: tuple[int, ...], seed: int, dtype: torch.dtype, inputs: str = "normal") -> torch.Tensor:
     """Values of one of the kinds above, the same on every device."""
     return INPUTS[inputs](shape, torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
+
+
+def add_sinks(key: torch.Tensor, value: torch.Tensor, seq_lens: Sequence[int]) -> None:
+    """Make the first key of every sequence one that all queries look at and that says next to nothing.
+
+    Args:
+        key, value: [sum of sequence lengths, heads, head size], changed in place.
+        seq_lens: tokens per sequence.
+    """
+    head_size = key.shape[-1]
+    common = torch.full((head_size,), head_size**-0.5, dtype=key.dtype, device=key.device)
+    key -= (key @ common)[..., None] * common
+    value *= SINK_STANDARD_DEVIATION
+    first = torch.tensor([0, *seq_lens[:-1]]).cumsum(0)
+    key[first] = common * (SINK_LEAD / SINK_PULL * head_size**0.5)
+    value[first] *= SINK_VALUE
+
+
+def toward_sinks(query: torch.Tensor) -> torch.Tensor:
+    """Queries [tokens, heads, head size] that have something in common with every sink."""
+    return query + SINK_PULL * query.shape[-1] ** -0.5

@@ -22,6 +22,7 @@ from armlib.builder import make_builder
 from armlib.other_arm import run_in_arm
 from bench import make_bench, relative_error
 from cases import DEVICE, NARROW, REAL, config_for
+from inputs import toward_sinks
 from tf32 import tf32_emulated
 
 ON_CPU = DEVICE == "cpu"
@@ -46,6 +47,8 @@ class LawCase:
     q_lens: tuple[int, ...] = VERIFY
     inputs: str = "normal"
     """Of keys and values: a name of `inputs.INPUTS`."""
+    sinks: bool = False
+    """Whether all queries look at each sequence's first key, whose value is next to nothing."""
 
     @property
     def batch(self) -> Batch:
@@ -59,6 +62,7 @@ SHORT_CONTEXT, SHORT_TOKENS = 300, (1, 2, 5)
 """A few keys for each of many segments, and blocks of 16 and 32 query rows beyond their first tile's keys."""
 PREFILL = 64 if ON_CPU else 512
 INPUTS_CONTEXT = 256 if ON_CPU else 8192
+SINK_SEQUENCES = 4
 
 LAW_CASES = [
     LawCase(f"law-{EMULATION}prefill-{PREFILL}", history=0, q_lens=(PREFILL,)),
@@ -67,8 +71,12 @@ LAW_CASES = [
 ]
 """The last one has the longest context."""
 INPUT_CASES = [
-    LawCase(f"inputs-{EMULATION}{inputs}", INPUTS_CONTEXT, inputs=inputs)
-    for inputs in ("normal", "heavy-tailed", "outlier-channels", "offset")
+    *(
+        LawCase(f"inputs-{EMULATION}{inputs}", INPUTS_CONTEXT, inputs=inputs)
+        for inputs in ("normal", "heavy-tailed", "outlier-channels", "offset")
+    ),
+    # Several sequences, for a sink to share its segment with many keys.
+    LawCase(f"inputs-{EMULATION}sinks", INPUTS_CONTEXT, q_lens=SINK_SEQUENCES * VERIFY, sinks=True),
 ]
 
 DECODE_CASE = LawCase(f"decode-{EMULATION}normal", INPUTS_CONTEXT, q_lens=(1,))
@@ -110,9 +118,10 @@ def ratio_to_stock(error: float, stock: float) -> float:
 
 def law_errors(case: LawCase, flags: Sequence[bool] = (False, True)) -> list[float]:
     """Relative errors of the arm on the import path, one per value of the flag."""
-    bench = make_bench(GEOMETRY, case.batch, case.inputs, own_write=not ON_CPU)
+    bench = make_bench(GEOMETRY, case.batch, case.inputs, case.sinks, own_write=not ON_CPU)
     builder = make_builder(config_for(GEOMETRY), DEVICE)
     query = bench.query(case.batch, seed=100 + case.batch.tokens)  # away from the seeds of keys and values
+    query = toward_sinks(query) if case.sinks else query
     with as_on_a_card():
         legs = [run_leg(bench.layer, builder, case.batch, query, flag) for flag in flags]
     return [relative_error(leg, bench, case.batch) for leg in legs]

@@ -11,9 +11,9 @@ from armlib.production import owner_of, production
 from plan_access import planned_capacity
 from vectors import grid
 
-HEADS_Q, HEADS_KV = 24, 4
+HEADS_Q, HEADS_KV, HEAD_SIZE = 24, 4, 256
 CROWDED = 1 << 20
-"""Multiprocessors of a card that no grid fills: only the scratch limits the segments."""
+"""Multiprocessors of a card that no grid fills, and bytes of each: only the scratch limits the segments."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,22 @@ def packed_launcher() -> Any:
     return vars(owner_of("_launch_packed_attn")).get("launch_packed_verify")
 
 
-def cutter(num_segments: int) -> Callable[[int, int, int], Cut]:
+def cutter(
+    num_segments: int, multiprocessors: int = CROWDED, shared_bytes: int = CROWDED
+) -> Callable[[int, int, int], Cut]:
     """The arm's own rule (tokens, sequences, rows of the scratch) -> cut.
 
     Without the packed kernel every launch takes the plan's segments, in fp32.
+
+    Args:
+        num_segments: of the plan.
+        multiprocessors: of the card.
+        shared_bytes: shared memory of each.
     """
     packed = packed_launcher()
     if packed is None:
         return lambda tokens, seqs, rows: Cut(num_segments, 4, num_segments)
-    launch = packed.__globals__["packed_launch"]
+    launch, card = (packed.__globals__[name] for name in ("packed_launch", "Card"))
 
     def cut(tokens: int, seqs: int, rows: int) -> Cut:
         segments = launch(
@@ -70,9 +77,10 @@ def cutter(num_segments: int) -> Callable[[int, int, int], Cut]:
             max_seqlen_q=-(-tokens // seqs),
             num_kv_heads=HEADS_KV,
             num_queries_per_kv=HEADS_Q // HEADS_KV,
+            head_size=HEAD_SIZE,
             scratch_rows=rows,
             scratch_segments=num_segments,
-            multiprocessors=CROWDED,
+            card=card(multiprocessors, shared_bytes),
         ).segments
         return Cut(segments, 2, -(-segments // 2))
 
@@ -110,3 +118,25 @@ def test_the_plan_says_how_many(measure: Any) -> None:
     room = plan.total_bytes // (HEADS_Q * (plan.headdim_padded * 2 + 4))
     measure("partials", "room", room, unit="partials")
     assert promised == (room if packed_launcher() else None)
+
+
+def test_the_card_bounds_the_cut() -> None:
+    """A card whose multiprocessors hold one block where another's hold two is filled by half the segments."""
+    cuts = [cutter(16, multiprocessors=16, shared_bytes=kib << 10)(8, 1, 64) for kib in (64, 100)]
+    assert [cut.segments for cut in cuts] == ([4, 8] if packed_launcher() else [16, 16])
+
+
+def test_a_card_without_room_is_refused() -> None:
+    """Where not one block fits, the packed kernel leaves the batch to the general one and says why."""
+    packed = packed_launcher()
+    if packed is None:
+        assert "packed_blockers" not in vars(owner_of("_launch_packed_attn"))
+        return
+    card = packed.__globals__["Card"]
+    refused = [
+        packed.__globals__["packed_blockers"](
+            head_size=HEAD_SIZE, plain={}, word_strides=True, card=card(16, kib << 10)
+        )
+        for kib in (42, 48)
+    ]
+    assert refused == [("packed_shared_memory",), ()]
