@@ -7,6 +7,7 @@ exported last week must not decide a verdict.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -14,7 +15,8 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,7 +56,7 @@ class StackEnvironmentError(GateError):
 
 
 class RunFolderError(GateError):
-    """The run folder cannot be made anew."""
+    """The run folder cannot be made anew, or another run is writing it."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,36 @@ def prepare(job: SuiteJob, started: str) -> RunHead:
     return head
 
 
+@contextmanager
+def alone(run_dir: Path) -> Iterator[None]:
+    """Keep a run folder from other runs; a killed run leaves no lock behind.
+
+    Raises:
+        RunFolderError: another run is writing it, or there is no place for it.
+    """
+    try:
+        run_dir.parent.mkdir(parents=True, exist_ok=True)
+        lock = run_dir.with_name(f".{run_dir.name}.lock").open("a", encoding="utf-8")
+    except OSError as error:
+        raise _unusable(run_dir, error) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunFolderError(
+                f"{run_dir}: another run is writing it",
+                remedy="wait until that run has ended, or set FORKPROOF_OUT to a folder of your own",
+            ) from error
+        yield
+
+
+def _unusable(run_dir: Path, error: OSError) -> RunFolderError:
+    return RunFolderError(
+        f"{run_dir}: cannot be made: {error.strerror or error}",
+        remedy="free that path, or set FORKPROOF_OUT to a folder that can be written",
+    )
+
+
 def _make_anew(run_dir: Path) -> None:
     try:
         if run_dir.is_symlink() or run_dir.is_file():
@@ -190,10 +222,7 @@ def _make_anew(run_dir: Path) -> None:
             shutil.rmtree(run_dir)
         run_dir.mkdir(parents=True)
     except OSError as error:
-        raise RunFolderError(
-            f"{run_dir}: cannot be made: {error.strerror or error}",
-            remedy="free that path, or set FORKPROOF_OUT to a folder that can be written",
-        ) from error
+        raise _unusable(run_dir, error) from error
 
 
 def run_suite(job: SuiteJob) -> int:
@@ -201,8 +230,8 @@ def run_suite(job: SuiteJob) -> int:
     if job.workers < 0:
         raise UsageError(f"{job.workers} workers cannot run a suite", remedy="-n 2, or -n 0 for none")
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    prepare(job, started)
-    with tempfile.TemporaryDirectory(prefix="forkproof-") as scratch:
+    with alone(job.run_dir), tempfile.TemporaryDirectory(prefix="forkproof-") as scratch:
+        prepare(job, started)
         return run_logged(
             suite_command(job),
             cwd=ROOT,

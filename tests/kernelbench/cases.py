@@ -102,6 +102,10 @@ CASES = (
         for tokens in (1, 8)
         for context in (64, 512, 1000)
     ),
+    _verify("short-seqs-32-512", 8, 512, seqs=32),
+    _verify("short-decode-32-512", 1, 512, seqs=32),
+    *(_verify(f"short-head-{size}-512", 8, 512, shape=Shape(head_size=size)) for size in (64, 128)),
+    _verify("short-ratio-8-8-512", 8, 512, shape=Shape(8, 8)),
     Case("prefill-512-0", Kind.PREFILL, 512, 0),
     Case("prefill-2048-4096", Kind.PREFILL, 2048, 4096),
 )

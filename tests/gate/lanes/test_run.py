@@ -87,12 +87,24 @@ def test_nothing_of_an_earlier_run_survives(job: SuiteJob) -> None:
     assert run.prepare(job, "2026-01-02T03:04:05Z").run != head.run
 
 
+def test_a_run_folder_has_one_writer(job: SuiteJob) -> None:
+    """A second run of a suite is refused while the first one writes, and takes nothing away; then it may."""
+    assert run.run_suite(job) == 0
+    with run.alone(job.run_dir), pytest.raises(RunFolderError, match="another run is writing it") as caught:
+        run.run_suite(job)
+    assert "FORKPROOF_OUT" in (caught.value.remedy or "")
+    assert (job.run_dir / "records.jsonl").exists()
+    assert run.run_suite(job) == 0
+
+
 def test_a_run_folder_that_cannot_be_made(job: SuiteJob, tmp_path: Path) -> None:
     """A file where a folder should be is named, with the setting that chose it."""
     (tmp_path / "file").touch()
     elsewhere = replace(job, run_dir=tmp_path / "file" / "runs" / "cpu" / "tiny")
     with pytest.raises(RunFolderError, match="cannot be made") as caught:
         run.prepare(elsewhere, "2026-01-02T03:04:05Z")
+    with pytest.raises(RunFolderError, match="cannot be made"):
+        run.run_suite(elsewhere)
     assert "FORKPROOF_OUT" in (caught.value.remedy or "")
 
 
