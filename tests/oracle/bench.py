@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
 from fill import fill
 from inputs import add_sinks, draw
-from reference import WriteError, attention, end_to_end, write_error
+from reference import PLAIN, WriteError, attention, end_to_end, write_error
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
 
@@ -26,6 +26,8 @@ class Bench:
     key: torch.Tensor
     """[sum of written sequence lengths, KV heads, head size]."""
     value: torch.Tensor
+    features: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
+    """Of the layer, as `make_layer` takes them."""
 
     def narrowed(self, batch: Batch) -> Layer:
         """The layer with as many sequences as `batch` has; longer cached sequences do no harm."""
@@ -43,7 +45,7 @@ def make_bench(
     inputs: str = "normal",
     sinks: bool = False,
     own_write: bool = True,
-    features: Mapping[str, Any] | None = None,
+    features: Mapping[str, Any] = PLAIN,
 ) -> Bench:
     """A layer and what its cache was written from.
 
@@ -64,7 +66,7 @@ def make_bench(
         layer.write(batch, key, value)
     else:
         fill(layer, batch, key, value)
-    return Bench(geometry, batch, layer, key, value)
+    return Bench(geometry, batch, layer, key, value, features)
 
 
 def worst_write_error(bench: Bench) -> WriteError:
@@ -109,7 +111,7 @@ def relative_error(leg: Leg, bench: Bench, batch: Batch) -> float:
     """Norm of the launcher's error over the norm of a float64 reference on the same cached bytes."""
     (call,) = leg.calls
     scale = bench.geometry.softmax_scale / bench.geometry.head_size
-    exact = attention(call.query, bench.layer, batch, scale, torch.float64)
+    exact = attention(call.query, bench.layer, batch, scale, torch.float64, bench.features)
     return float((call.output.double() - exact).norm() / exact.norm())
 
 

@@ -22,7 +22,9 @@ from armlib.builder import make_builder
 from armlib.other_arm import run_in_arm
 from bench import make_bench, relative_error
 from cases import DEVICE, NARROW, REAL, config_for
+from features import FEATURES
 from inputs import toward_sinks
+from reference import PLAIN
 from tf32 import tf32_emulated
 
 ON_CPU = DEVICE == "cpu"
@@ -47,6 +49,8 @@ class LawCase:
     q_lens: tuple[int, ...] = VERIFY
     inputs: str = "normal"
     """Of keys and values: a name of `inputs.INPUTS`."""
+    feature: str | None = None
+    """Of the layer: a name of `features.FEATURES`."""
     sinks: bool = False
     """Whether all queries look at each sequence's first key, whose value is next to nothing."""
 
@@ -67,6 +71,11 @@ SINK_SEQUENCES = 4
 LAW_CASES = [
     LawCase(f"law-{EMULATION}prefill-{PREFILL}", history=0, q_lens=(PREFILL,)),
     *(LawCase(f"law-{EMULATION}{SHORT_CONTEXT}-[{n}]", SHORT_CONTEXT, (n,)) for n in SHORT_TOKENS),
+    *(
+        LawCase(f"law-{EMULATION}{feature.name}", SHORT_CONTEXT, feature=feature.name)
+        for feature in FEATURES
+        if not feature.plain
+    ),
     *(LawCase(f"law-{EMULATION}{context}", context) for context in CONTEXTS),
 ]
 """The last one has the longest context."""
@@ -118,7 +127,8 @@ def ratio_to_stock(error: float, stock: float) -> float:
 
 def law_errors(case: LawCase, flags: Sequence[bool] = (False, True)) -> list[float]:
     """Relative errors of the arm on the import path, one per value of the flag."""
-    bench = make_bench(GEOMETRY, case.batch, case.inputs, case.sinks, own_write=not ON_CPU)
+    (features,) = [one.arguments(GEOMETRY) for one in FEATURES if one.name == case.feature] or [PLAIN]
+    bench = make_bench(GEOMETRY, case.batch, case.inputs, case.sinks, own_write=not ON_CPU, features=features)
     builder = make_builder(config_for(GEOMETRY), DEVICE)
     query = bench.query(case.batch, seed=100 + case.batch.tokens)  # away from the seeds of keys and values
     query = toward_sinks(query) if case.sinks else query

@@ -10,13 +10,18 @@ the even dimension in its low half. The scale is fp32; its four lowest mantissa 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from armlib.attention import Batch, Layer
 from armlib.builder import BLOCK_SIZE
 
 SCALE_BYTES = 4
+PLAIN: Mapping[str, Any] = MappingProxyType({})
+"""Attention without features."""
 SIGN_SEED = 0x9E3779B9
 """vLLM draws the transform's signs from a generator with this seed."""
 
@@ -61,7 +66,12 @@ def dequantise(layer: Layer, row: int, length: int, part: int, dtype: torch.dtyp
 
 
 def attention(
-    query: torch.Tensor, layer: Layer, batch: Batch, scale: float, dtype: torch.dtype = torch.float32
+    query: torch.Tensor,
+    layer: Layer,
+    batch: Batch,
+    scale: float,
+    dtype: torch.dtype = torch.float32,
+    features: Mapping[str, Any] = PLAIN,
 ) -> torch.Tensor:
     """Causal attention of every sequence over its dequantised cache.
 
@@ -71,6 +81,9 @@ def attention(
         batch: the sequences.
         scale: multiplies query x key.
         dtype: of all arithmetic.
+        features: of the layer, by the names of vLLM's Impl: `logits_soft_cap` bends scores below it,
+            `sliding_window` is the number of keys seen, `sinks` a further score per head without a value, and
+            `alibi_slopes` what a key loses per head and token of distance.
 
     Returns:
         [tokens, query heads, head size] in `dtype`; rows of padding tokens do not exist here.
@@ -83,13 +96,23 @@ def attention(
         if count == 0:
             continue
         keys, values = (dequantise(layer, row, length, part, dtype).values for part in (0, 1))
-        position = torch.arange(length, device=query.device)
-        visible = position[None, :] <= (length - count + torch.arange(count, device=query.device))[:, None]
+        distance = (
+            torch.arange(length - count, length, device=query.device)[:, None]
+            - torch.arange(length, device=query.device)[None, :]
+        )
+        visible = (distance >= 0) & (distance < features.get("sliding_window", length))
         heads = []
         for head in range(layer.geometry.heads_q):
             q = query[start : start + count, head].to(dtype)
             score = (q @ keys[:, head // group].T) * scale
-            weight = torch.softmax(score.masked_fill(~visible, float("-inf")), dim=-1)
+            if "logits_soft_cap" in features:
+                score = features["logits_soft_cap"] * torch.tanh(score / features["logits_soft_cap"])
+            if "alibi_slopes" in features:
+                score = score - features["alibi_slopes"][head] * distance
+            score = score.masked_fill(~visible, float("-inf"))
+            if "sinks" in features:
+                score = torch.cat((score, features["sinks"][head].to(dtype).expand(count, 1)), dim=-1)
+            weight = torch.softmax(score, dim=-1)[:, :length]
             heads.append(weight @ values[:, head // group])
         parts.append(torch.stack(heads, dim=1))
     return torch.cat(parts)
