@@ -27,6 +27,8 @@ EXAMPLES = """\
 examples:
   python -m ci blame pool share             runs the suite on every arm, from stock to the whole series
   python -m ci blame oracle 'units*' -n 2   cases that match, two workers
+  python -m ci blame oracle law-tf32-emulated-20 -- -k law-tf32-emulated-20
+                                            only the tests that measure it: minutes, not an hour
 """
 
 

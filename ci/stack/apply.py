@@ -44,8 +44,13 @@ def apply_series(patches: Iterable[Patch], tree: Tree, package: str = PACKAGE) -
     """
     below = Overlay(tree)
     done = []
-    for patch in patches:
-        applied = apply_patch(patch, below, package)
+    series = list(patches)
+    for place, patch in enumerate(series, start=1):
+        try:
+            applied = apply_patch(patch, below, package)
+        except PatchError as error:
+            explain.wrong_order(error, patch, series[place:], below)
+            raise
         for path, data in applied.files.items():
             below.write(path, data)
         done.append(applied)

@@ -310,6 +310,32 @@ def test_a_series_is_cumulative_and_all_or_nothing() -> None:
     assert below.files == {"vllm/m.py": TEXT, "vllm/n.py": TEXT}
 
 
+def test_the_wrong_order_is_named() -> None:
+    """A patch that misses what a later one brings is told so, lines or whole files; any other is not."""
+    first = parse_patch("first.patch", head() + HUNK)
+    second = parse_patch(
+        "second.patch", head() + HUNK.replace(b"line SIX", b"line 66").replace(b"-line 6\n", b"-line SIX\n")
+    )
+    with pytest.raises(ContextMismatchError) as caught:
+        apply_series([second, first], tree())
+    assert (
+        caught.value.cause == "first.patch brings these lines, and it stands after second.patch in the series"
+    )
+    assert caught.value.remedy == "list first.patch before second.patch in the file series"
+    with pytest.raises(ContextMismatchError) as caught:
+        apply_series([second], tree())
+    assert "this vLLM version has other lines" in (caught.value.cause or "")
+    new = made("vllm/v1/x.py") + b"@@ -0,0 +1,2 @@\n+one\n+two\n"
+    changed = head("vllm/v1/x.py") + b"@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    below = MemoryTree({"vllm/m.py": TEXT, "vllm/v1/n.py": TEXT})
+    makes = parse_patch("makes.patch", head() + HUNK + new)
+    needs = parse_patch("needs.patch", head("vllm/v1/n.py") + HUNK + changed)
+    with pytest.raises(NoSuchFileError) as missing:
+        apply_series([needs, makes], below)
+    assert missing.value.remedy == "list makes.patch before needs.patch in the file series"
+    assert len(apply_series([makes, needs], below)) == 2
+
+
 def git_apply(folder: Path, patch: bytes) -> int:
     """Exit code of ``git apply`` in ``folder``, kept from any repository around it."""
     guard = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_GLOBAL": os.devnull}
