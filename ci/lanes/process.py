@@ -22,9 +22,23 @@ GRACE_S = 7.0
 
 
 def run_logged(
-    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, show: IO[str] | None = None
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+    show: IO[str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> int:
     """Run ``command`` to its end, with its output in ``log`` and on ``show`` (default: standard output).
+
+    Args:
+        command: program and arguments.
+        cwd: its working directory.
+        env: its whole environment.
+        log: the file that keeps its output.
+        show: where the output is shown as it comes.
+        pass_fds: descriptors that it keeps open, such as a lock that has to outlive this process.
 
     Returns:
         Its exit status; minus the signal's number if a signal ended it.
@@ -43,6 +57,7 @@ def run_logged(
             text=True,
             errors="replace",
             start_new_session=True,
+            pass_fds=pass_fds,
         )
         reader = threading.Thread(target=_tee, args=(child.stdout, kept, show or sys.stdout), daemon=True)
         reader.start()

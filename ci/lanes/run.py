@@ -185,8 +185,11 @@ def prepare(job: SuiteJob, started: str) -> RunHead:
 
 
 @contextmanager
-def alone(run_dir: Path) -> Iterator[None]:
-    """Keep a run folder from other runs; a killed run leaves no lock behind.
+def alone(run_dir: Path) -> Iterator[int]:
+    """Keep a run folder from other runs; the lock ends with the last process that has it open.
+
+    Returns:
+        Its descriptor, to hand on to whatever writes the folder.
 
     Raises:
         RunFolderError: another run is writing it, or there is no place for it.
@@ -204,7 +207,9 @@ def alone(run_dir: Path) -> Iterator[None]:
                 f"{run_dir}: another run is writing it",
                 remedy="wait until that run has ended, or set FORKPROOF_OUT to a folder of your own",
             ) from error
-        yield
+        except OSError as error:
+            raise _unusable(run_dir, error) from error
+        yield lock.fileno()
 
 
 def _unusable(run_dir: Path, error: OSError) -> RunFolderError:
@@ -230,11 +235,12 @@ def run_suite(job: SuiteJob) -> int:
     if job.workers < 0:
         raise UsageError(f"{job.workers} workers cannot run a suite", remedy="-n 2, or -n 0 for none")
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    with alone(job.run_dir), tempfile.TemporaryDirectory(prefix="forkproof-") as scratch:
+    with alone(job.run_dir) as lock, tempfile.TemporaryDirectory(prefix="forkproof-") as scratch:
         prepare(job, started)
         return run_logged(
             suite_command(job),
             cwd=ROOT,
             env=suite_environment(job, os.environ, Path(scratch)),
             log=job.run_dir / "console.log",
+            pass_fds=[lock],
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ci.stack import explain
@@ -49,12 +50,34 @@ def apply_series(patches: Iterable[Patch], tree: Tree, package: str = PACKAGE) -
         try:
             applied = apply_patch(patch, below, package)
         except PatchError as error:
-            explain.wrong_order(error, patch, series[place:], below)
+            if before := _missing_before(patch, series[place:], below, package):
+                names = ", ".join(before)
+                error.cause = f"it applies once {names} is there, and the series has that after it"
+                error.remedy = f"list {names} before {patch.name} in the file series"
             raise
         for path, data in applied.files.items():
             below.write(path, data)
         done.append(applied)
     return done
+
+
+def _missing_before(patch: Patch, later: Sequence[Patch], tree: Tree, package: str) -> list[str]:
+    """Which later patches a patch needs, as far as trying tells: with them, in this order, it applies."""
+    over, waiting, before = Overlay(tree), list(later), []
+    while waiting:
+        for other in waiting:
+            with suppress(PatchError):
+                for path, data in apply_patch(other, over, package).files.items():
+                    over.write(path, data)
+                waiting.remove(other)
+                before.append(other.name)
+                break
+        else:
+            return []
+        with suppress(PatchError):
+            apply_patch(patch, over, package)
+            return before
+    return []
 
 
 def apply_patch(patch: Patch, tree: Tree, package: str = PACKAGE) -> Applied:

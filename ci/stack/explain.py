@@ -49,33 +49,6 @@ def no_such_file(patch: Patch, change: FileChange, path: str, tree: Tree) -> Pat
     )
 
 
-def wrong_order(error: PatchError, patch: Patch, later: Sequence[Patch], tree: Tree) -> None:
-    """Say in the error of a patch that a later one of the series brings what it misses, where that is so."""
-    if not isinstance(error, ContextMismatchError | NoSuchFileError) or error.file is None:
-        return
-    there = set(split_lines(tree.read(error.file) or b""))
-    missed = {
-        line
-        for change in patch.changes
-        for hunk in change.hunks
-        if error.file.endswith(change.path) and error.hunk in (None, hunk.number)
-        for line in hunk.old
-        if line.strip() and line not in there
-    }
-    for other in later:
-        brought = {
-            line
-            for change in other.changes
-            if error.file.endswith(change.path)
-            for hunk in change.hunks
-            for line in hunk.added
-        }
-        if missed & brought:
-            error.cause = f"{other.name} brings these lines, and it stands after {patch.name} in the series"
-            error.remedy = f"list {other.name} before {patch.name} in the file series"
-            return
-
-
 def _moved_to(change: FileChange, path: str, tree: Tree) -> Iterator[str]:
     """Other files in which every hunk's old side stands, those of the same name first."""
     wanted = [b"".join(hunk.old) for hunk in change.hunks if hunk.old]
@@ -268,5 +241,4 @@ __all__ = [
     "not_emptied",
     "refuse_foreign_endings",
     "split_lines",
-    "wrong_order",
 ]

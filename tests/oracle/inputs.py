@@ -15,10 +15,8 @@ OFFSET = 4.0
 """Added to every value, in standard deviations."""
 SINK_LEAD = 15.0
 """How far the score of a sequence's first key is ahead, in nats: e^15 is beyond the range of a half float."""
-SINK_VALUE = 1e-3
-"""The value of that key over those of the others: near nothing, so that the others make the result."""
-SINK_STANDARD_DEVIATION = 0.003
-"""Of the others' values."""
+SINK_VALUE = 1e-6
+"""The value of that key over those of the others: so little that what is left to them makes the result."""
 SINK_PULL = 8.0
 """Length of the part that all queries have in common."""
 
@@ -59,6 +57,14 @@ def draw(shape: tuple[int, ...], seed: int, dtype: torch.dtype, inputs: str = "n
     return INPUTS[inputs](shape, torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
 
 
+def along(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The direction that queries and sinks share, [head size], and vectors [..., head size] without it."""
+    common = torch.full(
+        vectors.shape[-1:], vectors.shape[-1] ** -0.5, dtype=vectors.dtype, device=vectors.device
+    )
+    return common, vectors - (vectors @ common)[..., None] * common
+
+
 def add_sinks(key: torch.Tensor, value: torch.Tensor, seq_lens: Sequence[int]) -> None:
     """Make the first key of every sequence one that all queries look at and that says next to nothing.
 
@@ -66,15 +72,14 @@ def add_sinks(key: torch.Tensor, value: torch.Tensor, seq_lens: Sequence[int]) -
         key, value: [sum of sequence lengths, heads, head size], changed in place.
         seq_lens: tokens per sequence.
     """
-    head_size = key.shape[-1]
-    common = torch.full((head_size,), head_size**-0.5, dtype=key.dtype, device=key.device)
-    key -= (key @ common)[..., None] * common
-    value *= SINK_STANDARD_DEVIATION
+    common, rest = along(key)
+    key[:] = rest
     first = torch.tensor([0, *seq_lens[:-1]]).cumsum(0)
-    key[first] = common * (SINK_LEAD / SINK_PULL * head_size**0.5)
+    key[first] = common * (SINK_LEAD / SINK_PULL * key.shape[-1] ** 0.5)
     value[first] *= SINK_VALUE
 
 
 def toward_sinks(query: torch.Tensor) -> torch.Tensor:
-    """Queries [tokens, heads, head size] that have something in common with every sink."""
-    return query + SINK_PULL * query.shape[-1] ** -0.5
+    """Queries [tokens, heads, head size] for all of which the sinks are ahead by the same."""
+    common, rest = along(query)
+    return rest + SINK_PULL * common

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +96,20 @@ def test_a_run_folder_has_one_writer(job: SuiteJob) -> None:
     assert "FORKPROOF_OUT" in (caught.value.remedy or "")
     assert (job.run_dir / "records.jsonl").exists()
     assert run.run_suite(job) == 0
+
+
+def test_a_writer_that_outlives_its_run_keeps_the_folder(tmp_path: Path) -> None:
+    """Where a run is killed and what it started goes on writing, the folder stays closed until that ends."""
+    with run.alone(tmp_path / "tiny") as lock:
+        writer = subprocess.Popen(["sleep", "60"], pass_fds=[lock])
+    try:
+        with pytest.raises(RunFolderError, match="another run is writing it"), run.alone(tmp_path / "tiny"):
+            pass
+    finally:
+        writer.kill()
+        writer.wait()
+    with run.alone(tmp_path / "tiny"):
+        pass
 
 
 def test_a_run_folder_that_cannot_be_made(job: SuiteJob, tmp_path: Path) -> None:

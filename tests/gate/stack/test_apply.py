@@ -318,9 +318,7 @@ def test_the_wrong_order_is_named() -> None:
     )
     with pytest.raises(ContextMismatchError) as caught:
         apply_series([second, first], tree())
-    assert (
-        caught.value.cause == "first.patch brings these lines, and it stands after second.patch in the series"
-    )
+    assert caught.value.cause == "it applies once first.patch is there, and the series has that after it"
     assert caught.value.remedy == "list first.patch before second.patch in the file series"
     with pytest.raises(ContextMismatchError) as caught:
         apply_series([second], tree())
@@ -334,6 +332,14 @@ def test_the_wrong_order_is_named() -> None:
         apply_series([needs, makes], below)
     assert missing.value.remedy == "list makes.patch before needs.patch in the file series"
     assert len(apply_series([makes, needs], below)) == 2
+    moved = MemoryTree({"vllm/m.py": TEXT, "vllm/v1/moved.py": TEXT})
+    with pytest.raises(NoSuchFileError) as missing:
+        apply_series([parse_patch("one.patch", head("vllm/v1/n.py") + HUNK), makes], moved)
+    assert "renamed upstream?" in (missing.value.cause or "")
+    other = parse_patch("other.patch", head() + HUNK.replace(b"line 6\n", b"no such line\n"))
+    with pytest.raises(ContextMismatchError) as caught:
+        apply_series([other, first], tree())
+    assert "this vLLM version has other lines" in (caught.value.cause or "")
 
 
 def git_apply(folder: Path, patch: bytes) -> int:
