@@ -234,11 +234,4 @@ def _uniform(lines: Lines, crlf: bool) -> bool:
     return all(line.endswith(b"\r\n") == crlf for line in lines if line.endswith(b"\n"))
 
 
-__all__ = [
-    "best_place",
-    "mismatch",
-    "no_such_file",
-    "not_emptied",
-    "refuse_foreign_endings",
-    "split_lines",
-]
+__all__ = ["best_place", "mismatch", "no_such_file", "not_emptied", "refuse_foreign_endings", "split_lines"]

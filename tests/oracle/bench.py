@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ class Bench:
     key: torch.Tensor
     """[sum of written sequence lengths, KV heads, head size]."""
     value: torch.Tensor
-    features: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
+    features: Mapping[str, Any]
     """Of the layer, as `make_layer` takes them."""
 
     def narrowed(self, batch: Batch) -> Layer:

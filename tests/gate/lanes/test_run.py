@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -110,6 +111,19 @@ def test_a_writer_that_outlives_its_run_keeps_the_folder(tmp_path: Path) -> None
         writer.wait()
     with run.alone(tmp_path / "tiny"):
         pass
+
+
+def test_the_suite_is_handed_the_lock(job: SuiteJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that writes the folder has the lock open, so it outlives a run that is killed."""
+    handed: list[int] = []
+
+    def logged(*_: object, pass_fds: list[int], **__: object) -> int:
+        handed.extend(os.fstat(one).st_ino for one in pass_fds)
+        return 0
+
+    monkeypatch.setattr(run, "run_logged", logged)
+    assert run.run_suite(job) == 0
+    assert handed == [(job.run_dir.parent / ".tiny.lock").stat().st_ino]
 
 
 def test_a_run_folder_that_cannot_be_made(job: SuiteJob, tmp_path: Path) -> None:
