@@ -21,6 +21,7 @@ EXAMPLES = """\
 examples:
   python -m ci accept --why "first run on the new pin"
   python -m ci accept --suite property --case 'grid*' --why "grid extended"
+  python -m ci accept --lane h200 --suite kernelbench --whole --why "another kernel"
   git diff baselines/                                what was accepted
 """
 
@@ -40,6 +41,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--lane", action="append", help="only this lane; may be given several times")
     parser.add_argument("--suite", action="append", help="only this suite; may be given several times")
     parser.add_argument("--case", default="*", help="only cases that match; * and ? are wildcards")
+    parser.add_argument(
+        "--whole", action="store_true", help="values that still pass too: all are then of the arm that ran"
+    )
     parser.add_argument("--runs", type=Path, default=None, help="folder of the runs (default: out/runs)")
     parser.add_argument("--baselines", type=Path, help="default: baselines")
     parser.set_defaults(func=run)
@@ -58,7 +62,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     accepted, noise = [], []
     for lane, suite in chosen:
         files, verdict = review.review_suite(rules, runs / lane / suite, lane, suite, keep=None)
-        accepted.append((lane, suite, accept_suite(files, verdict, rules.policy, args.case, acceptance)))
+        one = accept_suite(files, verdict, rules.policy, args.case, acceptance, whole=args.whole)
+        accepted.append((lane, suite, one))
         noise.append((lane, suite, new_aa_sessions(files, args.case, acceptance)))
     for lane, suite, one in accepted:
         if one.changes:
@@ -116,7 +121,7 @@ def _check_suite(rules: review.Rules, runs: Path, lanes: list[str], suite: str) 
 def _describe(lane: str, suite: str, accepted: Accepted) -> str:
     lines = [f"{lane}/{suite}: {len(accepted.changes)} changed, {accepted.kept} kept"]
     lines += [
-        f"  {change.step.value:8} {plain(change.case)} {plain(change.metric)}: "
+        f"  {change.step.value:9} {plain(change.case)} {plain(change.metric)}: "
         f"{show_value(change.before)} -> {show_value(change.after)}"
         for change in accepted.changes
     ]

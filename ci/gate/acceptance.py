@@ -52,6 +52,7 @@ class Step(enum.Enum):
 
     ADDED = "added"
     CHANGED = "changed"
+    CONFIRMED = "confirmed"  # the same value, with a new acceptance
     REMOVED = "removed"
 
 
@@ -76,13 +77,22 @@ class Accepted:
 
 
 def accept_suite(
-    files: SuiteFiles, verdict: SuiteVerdict, policy: Policy, case_pattern: str, acceptance: Acceptance
+    files: SuiteFiles,
+    verdict: SuiteVerdict,
+    policy: Policy,
+    case_pattern: str,
+    acceptance: Acceptance,
+    *,
+    whole: bool = False,
 ) -> Accepted:
     """Take the cases that match ``case_pattern`` over into the baseline.
 
     A record whose value still passes keeps its value and its acceptance, so
     that noise inside a margin does not move a baseline step by step.  A baseline
     that is marked for measuring anew is replaced as a whole or not at all.
+
+    Args:
+        whole: values that still pass are taken too, so that all are of this run's arm.
 
     Raises:
         AcceptError: the run is no ground for a baseline; the message names the first reason.
@@ -106,7 +116,7 @@ def accept_suite(
     keys = {
         (row.case, row.metric)
         for row in chosen
-        if row.got is not None and (mark is not None or not _unchanged(row))
+        if row.got is not None and (whole or mark is not None or not _unchanged(row))
     }
     gone = {(row.case, row.metric) for row in chosen if row.got is None and row.cause is Cause.NOT_PLANNED}
     return _next_baseline(files.results, files.baseline, policy, keys, gone, acceptance)
@@ -254,10 +264,14 @@ def _baseline_record(record: Record, acceptance: Acceptance) -> BaselineRecord:
 
 
 def _change(before: BaselineRecord | None, after: BaselineRecord | None) -> Change:
-    step = Step.CHANGED if before and after else Step.ADDED if after else Step.REMOVED
     either = after or before
     assert either is not None  # noqa: S101 - a change has at least one side
-    return Change(step, either.case, either.metric, _value(before), _value(after))
+    old, new = _value(before), _value(after)
+    if old is None or new is None:
+        step = Step.ADDED if old is None else Step.REMOVED
+    else:
+        step = Step.CONFIRMED if old == new else Step.CHANGED
+    return Change(step, either.case, either.metric, old, new)
 
 
 def _value(record: BaselineRecord | None) -> Value | None:

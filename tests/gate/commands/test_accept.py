@@ -49,6 +49,16 @@ def test_a_rerun_without_change_is_a_no_op(
     assert capsys.readouterr().out.splitlines()[-1] == "verdict: pass - accepted: nothing changed (exit 0)"
 
 
+def test_whole_takes_what_passes_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --whole a rerun's values all carry this acceptance."""
+    monkeypatch.chdir(Sample().write(tmp_path))
+    assert _accept("--whole", "--why", "another kernel") == 0
+    assert "confirmed grid violations: 0 vectors -> 0 vectors" in capsys.readouterr().out
+    assert {one.accepted.why for one in read_baseline(BASELINE).records} == {"another kernel"}
+
+
 def test_change_is_printed_and_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,7 +68,7 @@ def test_change_is_printed_and_stored(
     monkeypatch.chdir(sample.write(tmp_path))
     assert _accept("--suite", "property", "--case", "gr?d", "--why", "grid extended") == 0
     out = capsys.readouterr().out
-    assert "changed  grid violations: 0 vectors -> 3 vectors" in out
+    assert "changed   grid violations: 0 vectors -> 3 vectors" in out
     end = "accepted: 1 values changed; review them with: git diff baselines"
     assert out.splitlines()[-1] == f"verdict: pass - {end} (exit 0)"
     (changed,) = [one for one in read_baseline(BASELINE).records if one.accepted.by == "Bob"]
@@ -95,7 +105,7 @@ def test_a_suite_is_accepted_where_it_ran_though_another_lane_has_runs_too(
     assert "suite 'property' is not known on lane rtx3090" in "".join(capsys.readouterr())
     assert _accept("--why", "x", "--suite", "properties") == 2
     assert _accept("--why", "x", "--suite", "property") == 0
-    assert "changed  grid violations: 0 vectors -> 3 vectors" in capsys.readouterr().out
+    assert "changed   grid violations: 0 vectors -> 3 vectors" in capsys.readouterr().out
 
 
 def test_all_suites_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,19 @@ def test_noise_within_the_margin_does_not_move_the_baseline() -> None:
     assert _accept(sample).changes == ()
 
 
+def test_a_whole_set_takes_values_that_pass_too() -> None:
+    """After a change of the kernel no value of the old one stays under the new one's head."""
+    sample = Sample()
+    sample.measure("boot", "step_ms", 10.1, "ms")
+    accepted = accept_suite(
+        sample.files(), sample.verdict(), policy(sample.policy_text), "*", SECOND, whole=True
+    )
+    assert {one.accepted for one in accepted.baseline.records} == {SECOND}
+    assert _by_key(accepted)["boot", "step_ms"] == (10.1, "Bob")
+    assert sorted(change.step.value for change in accepted.changes) == ["changed"] + ["confirmed"] * 4
+    assert accepted.kept == 0
+
+
 def test_improvement_is_taken() -> None:
     """A value better by more than its margin replaces the old one."""
     sample = Sample()
