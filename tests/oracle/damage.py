@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
+
 KERNELS = "vllm.v1.attention.ops."
 
 
@@ -40,7 +42,8 @@ def drop_from_log_sums(launch: dict[str, Any], segment: int) -> None:
     """The same where a row's log-sums lie densely, the first half of its segments in one buffer."""
     half = (launch["num_segments"] + 1) // 2
     rows = launch["output_ptr"].shape[0] * launch["NUM_QUERY_HEADS"]
-    launch["lse_low_ptr"].view(-1)[: rows * half].view(rows, half)[:, segment] = float("-inf")
+    log_sums = launch["lse_low_ptr"].view(torch.float32).view(-1)
+    log_sums[: rows * half].view(rows, half)[:, segment] = float("-inf")
 
 
 REDUCTIONS = {"reduce_segments": drop_from_sums, "reduce_verify_segments": drop_from_log_sums}
