@@ -38,12 +38,13 @@ REASON = re.compile(
 
 @dataclass(frozen=True)
 class Geometry:
-    """An attention shape: query heads, KV heads, head size in elements, activation type."""
+    """An attention shape: query heads, KV heads, head size in elements, activation type, cache block size."""
 
     heads_q: int = 24
     heads_kv: int = 4
     head_size: int = 256
     dtype: torch.dtype = torch.float16
+    block_size: int = BLOCK_SIZE
 
     @property
     def softmax_scale(self) -> float:
@@ -112,11 +113,11 @@ class Layer:
 
     def slots(self, batch: Batch) -> torch.Tensor:
         """Cache slots of every token of every sequence, sequence after sequence."""
-        parts = []
+        parts, size = [], self.geometry.block_size
         for row, length in enumerate(batch.seq_lens):
             position = torch.arange(length, device=self.block_table.device)
-            block = self.block_table[row, position // BLOCK_SIZE].long()
-            parts.append(block * BLOCK_SIZE + position % BLOCK_SIZE)
+            block = self.block_table[row, position // size].long()
+            parts.append(block * size + position % size)
         return torch.cat(parts)
 
     def table_for(self, batch: Batch) -> torch.Tensor:
@@ -128,7 +129,8 @@ class Layer:
         table = torch.nn.functional.pad(self.block_table, (0, 1), value=UNUSED_BLOCK)
         column = torch.arange(table.shape[1], device=table.device)
         lengths = torch.tensor(batch.seq_lens, device=table.device)
-        return torch.where(column[None, :] * BLOCK_SIZE < lengths[:, None], table, UNUSED_BLOCK).int()
+        held = column[None, :] * self.geometry.block_size < lengths[:, None]
+        return torch.where(held, table, UNUSED_BLOCK).int()
 
     def write(self, batch: Batch, key: torch.Tensor, value: torch.Tensor) -> None:
         """Write keys and values of all tokens through the arm's own cache update.
@@ -154,7 +156,7 @@ def make_layer(
     """
     chosen = {"alibi_slopes": None, "sliding_window": None, **(features or {})}
     device = config.device_config.device
-    per_seq = max(1, -(-max(batch.seq_lens) // BLOCK_SIZE))
+    per_seq = max(1, -(-max(batch.seq_lens) // geometry.block_size))
     blocks = per_seq * len(batch.q_lens)
     order = torch.randperm(blocks, generator=torch.Generator().manual_seed(seed))
     with set_current_vllm_config(config), torch.device(device):
@@ -167,7 +169,7 @@ def make_layer(
             **chosen,
         )
         shape = TritonAttentionBackend.get_kv_cache_shape(
-            blocks, BLOCK_SIZE, geometry.heads_kv, geometry.head_size, CACHE_DTYPE
+            blocks, geometry.block_size, geometry.heads_kv, geometry.head_size, CACHE_DTYPE
         )
         physical = TritonAttentionBackend.get_kv_cache_stride_order()
     raw = torch.zeros([shape[axis] for axis in physical], dtype=torch.uint8, device=device)

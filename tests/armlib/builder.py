@@ -9,12 +9,13 @@ from vllm.v1.attention.backends.triton_attn import TritonAttentionMetadataBuilde
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVQuantMode
 
 BLOCK_SIZE = 16
+"""Tokens of a block of the KV cache, where nothing else is asked for."""
 
 
-def int4_spec(num_heads_kv: int, head_size: int) -> FullAttentionSpec:
+def int4_spec(num_heads_kv: int, head_size: int, block_size: int = BLOCK_SIZE) -> FullAttentionSpec:
     """The KV cache spec of an int4 per-token-head attention layer."""
     return FullAttentionSpec(
-        block_size=BLOCK_SIZE,
+        block_size=block_size,
         num_kv_heads=num_heads_kv,
         head_size=head_size,
         dtype=torch.uint8,
@@ -36,5 +37,6 @@ def make_builder(
 ) -> TritonAttentionMetadataBuilder:
     """A builder for the int4 layers of `vllm_config`; on device "meta" its scratch takes no memory."""
     model = vllm_config.model_config
-    spec = int4_spec(model.get_num_kv_heads(vllm_config.parallel_config), model.get_head_size())
+    heads_kv = model.get_num_kv_heads(vllm_config.parallel_config)
+    spec = int4_spec(heads_kv, model.get_head_size(), vllm_config.cache_config.block_size)
     return TritonAttentionMetadataBuilder(spec, layer_names or [], vllm_config, torch.device(device))

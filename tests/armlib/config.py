@@ -69,6 +69,7 @@ def vllm_config(
     num_heads_q: int = 24,
     num_heads_kv: int = 4,
     head_size: int = 256,
+    block_size: int = 16,
     capture_sizes: list[int] | None = None,
     device: str = "cpu",
     ubatching: bool = False,
@@ -80,6 +81,7 @@ def vllm_config(
         max_num_seqs: sequences a batch may hold.
         max_num_batched_tokens: query tokens a batch may hold.
         num_heads_q, num_heads_kv, head_size: the target model's geometry.
+        block_size: tokens of a block of the KV cache.
         capture_sizes: CUDA-graph capture sizes in tokens; None means eager.
         device: where the backend's buffers go.
         ubatching: whether builders run on streams of their own.
@@ -91,7 +93,7 @@ def vllm_config(
         scheduler_config=bare(
             SchedulerConfig, max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens
         ),
-        cache_config=bare(CacheConfig, cache_dtype="int4_per_token_head", block_size=16),
+        cache_config=bare(CacheConfig, cache_dtype="int4_per_token_head", block_size=block_size),
         parallel_config=bare(ParallelConfig, tensor_parallel_size=1, enable_dbo=ubatching, ubatch_size=0),
         compilation_config=bare(
             CompilationConfig,

@@ -11,7 +11,7 @@ from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
 from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
 from fill import fill
-from inputs import add_sinks, draw
+from inputs import ONCE, Times, add_sinks, draw
 from reference import PLAIN, WriteError, attention, end_to_end, write_error
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
@@ -44,6 +44,7 @@ def make_bench(
     batch: Batch = SHARED_BATCH,
     inputs: str = "normal",
     sinks: bool = False,
+    times: Times = ONCE,
     own_write: bool = True,
     features: Mapping[str, Any] = PLAIN,
 ) -> Bench:
@@ -54,12 +55,14 @@ def make_bench(
         batch: the sequences, their whole lengths.
         inputs: the kind of keys and values, a name of `inputs.INPUTS`.
         sinks: whether the first key of every sequence is one (`inputs.add_sinks`).
+        times: how much larger keys and values are than that kind.
         own_write: through the arm's own cache update; if not, its bytes are filled in.
         features: of the layer, as `make_layer` takes them.
     """
     layer = make_layer(config_for(geometry), geometry, batch, features=features)
     shape = (sum(batch.seq_lens), geometry.heads_kv, geometry.head_size)
     key, value = (draw(shape, seed, geometry.dtype, inputs) for seed in (1, 2))
+    key, value = key * times.key, value * times.value
     if sinks:
         add_sinks(key, value, batch.seq_lens)
     if own_write:
@@ -107,12 +110,21 @@ def errors_of(leg: Leg, bench: Bench, batch: Batch, query: torch.Tensor) -> Erro
     )
 
 
-def relative_error(leg: Leg, bench: Bench, batch: Batch) -> float:
-    """Norm of the launcher's error over the norm of a float64 reference on the same cached bytes."""
+def relative_error(leg: Leg, bench: Bench, batch: Batch, rows: torch.Tensor | None = None) -> float:
+    """Norm of the launcher's error over the norm of a float64 reference on the same cached bytes.
+
+    Args:
+        leg: what it did.
+        bench: its cache.
+        batch: the sequences.
+        rows: bool [tokens, query heads], the rows that count; all, unless told.
+    """
     (call,) = leg.calls
     scale = bench.geometry.softmax_scale / bench.geometry.head_size
     exact = attention(call.query, bench.layer, batch, scale, torch.float64, bench.features)
-    return float((call.output.double() - exact).norm() / exact.norm())
+    rows = torch.ones(exact.shape[:2], dtype=torch.bool) if rows is None else rows
+    rows = rows.to(exact.device)
+    return float((call.output.double() - exact)[rows].norm() / exact[rows].norm())
 
 
 def run_case(case: Case, bench: Bench, builder: Any = None, seed: int = 7) -> tuple[torch.Tensor, list[Leg]]:

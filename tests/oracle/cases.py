@@ -99,5 +99,6 @@ def config_for(geometry: Geometry, max_num_seqs: int = MAX_NUM_SEQS) -> object:
         num_heads_q=geometry.heads_q,
         num_heads_kv=geometry.heads_kv,
         head_size=geometry.head_size,
+        block_size=geometry.block_size,
         device=DEVICE,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import torch
 from armlib.attention import Batch, Layer
-from armlib.builder import BLOCK_SIZE
 from reference import transform
 
 STEPS = 15
@@ -42,8 +41,8 @@ def fill(layer: Layer, batch: Batch, key: torch.Tensor, value: torch.Tensor) -> 
         batch: the sequences.
         key, value: [sum of sequence lengths, KV heads, head size].
     """
-    slots = layer.slots(batch)
+    slots, size = layer.slots(batch), layer.geometry.block_size
     # The arm sets the scales of a cache that it has not seen to one, so it sees it first.
     layer.impl.do_kv_cache_update(layer.module, key[:1], value[:1], layer.kv_cache, slots[:1])
     both = torch.cat((records(key), records(value)), dim=-1)
-    layer.kv_cache[slots // BLOCK_SIZE, :, slots % BLOCK_SIZE] = both
+    layer.kv_cache[slots // size, :, slots % size] = both

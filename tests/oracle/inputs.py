@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from cases import DEVICE
@@ -19,6 +20,17 @@ SINK_VALUE = 1e-6
 """The value of that key over those of the others: so little that what is left to them makes the result."""
 SINK_PULL = 8.0
 """Length of the part that all queries have in common."""
+
+
+class Times(NamedTuple):
+    """How much larger queries, keys and values are than their kind."""
+
+    query: float = 1.0
+    key: float = 1.0
+    value: float = 1.0
+
+
+ONCE = Times()
 
 
 def standard_normal(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

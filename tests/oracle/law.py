@@ -14,17 +14,19 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from armlib.attention import Batch, run_leg
+import torch
+from armlib.attention import Batch, Geometry, run_leg
 from armlib.builder import make_builder
 from armlib.other_arm import run_in_arm
 from bench import make_bench, relative_error
 from cases import DEVICE, NARROW, REAL, config_for
 from features import FEATURES
-from inputs import toward_sinks
+from inputs import ONCE, Times, toward_sinks
 from reference import PLAIN
+from shapes import heads
 from tf32 import tf32_emulated
 
 ON_CPU = DEVICE == "cpu"
@@ -53,6 +55,10 @@ class LawCase:
     """Of the layer: a name of `features.FEATURES`."""
     sinks: bool = False
     """Whether all queries look at each sequence's first key, whose value is next to nothing."""
+    geometry: Geometry = GEOMETRY
+    times: Times = ONCE
+    infinite: bool = False
+    """Whether one element of the first token's first head is, whose row is then left out of the error."""
 
     @property
     def batch(self) -> Batch:
@@ -67,6 +73,24 @@ SHORT_CONTEXT, SHORT_TOKENS = 300, (1, 2, 5)
 PREFILL = 64 if ON_CPU else 512
 INPUTS_CONTEXT = 256 if ON_CPU else 8192
 SINK_SEQUENCES = 4
+NINE_SEGMENTS = LawCase(f"law-{EMULATION}nine-segments", 139, (1,))
+"""9 segments of one tile of 16 keys, one more than the packed kernel's reduction merges in its short way."""
+NINTH = 8
+"""The last of them, counted from 0."""
+BLOCK_48 = replace(GEOMETRY, block_size=48)
+"""A block longer than a tile of 3 to 5 query tokens, 32 keys, and no multiple of it."""
+BFLOAT16 = replace(GEOMETRY, dtype=torch.bfloat16)
+FAR = {
+    "queries-large": Times(query=1e5, key=1e-5),
+    "queries-tiny": Times(query=1e-7, key=1e7),
+    "values-large": Times(value=1e4),
+    "values-tiny": Times(value=1e-7),
+}
+"""Far beyond half floats' range, as bfloat16 has them; scores stay standard-normal."""
+HEADS_CONTEXT = SHORT_CONTEXT if ON_CPU else 24576
+HEADS = ((24, 4, 64), (24, 4, 128), (32, 8, 128))
+"""Query heads, KV heads, head size."""
+SEQUENCES = (1, 8, 3, 8)
 
 LAW_CASES = [
     LawCase(f"law-{EMULATION}prefill-{PREFILL}", history=0, q_lens=(PREFILL,)),
@@ -76,6 +100,18 @@ LAW_CASES = [
         for feature in FEATURES
         if not feature.plain
     ),
+    NINE_SEGMENTS,
+    LawCase(f"law-{EMULATION}block-48", SHORT_CONTEXT, (4,), geometry=BLOCK_48),
+    LawCase(f"law-{EMULATION}infinite-query", SHORT_CONTEXT, infinite=True),
+    *(
+        LawCase(f"law-{EMULATION}{name}", SHORT_CONTEXT, geometry=BFLOAT16, times=times)
+        for name, times in FAR.items()
+    ),
+    *(
+        LawCase(f"law-{EMULATION}heads-{q}/{kv}x{size}", HEADS_CONTEXT, geometry=heads(q, kv, size))
+        for q, kv, size in HEADS
+    ),
+    LawCase(f"law-{EMULATION}seqs-{len(SEQUENCES)}", HEADS_CONTEXT, SEQUENCES),
     *(LawCase(f"law-{EMULATION}{context}", context) for context in CONTEXTS),
 ]
 """The last one has the longest context."""
@@ -127,14 +163,22 @@ def ratio_to_stock(error: float, stock: float) -> float:
 
 def law_errors(case: LawCase, flags: Sequence[bool] = (False, True)) -> list[float]:
     """Relative errors of the arm on the import path, one per value of the flag."""
-    (features,) = [one.arguments(GEOMETRY) for one in FEATURES if one.name == case.feature] or [PLAIN]
-    bench = make_bench(GEOMETRY, case.batch, case.inputs, case.sinks, own_write=not ON_CPU, features=features)
-    builder = make_builder(config_for(GEOMETRY), DEVICE)
-    query = bench.query(case.batch, seed=100 + case.batch.tokens)  # away from the seeds of keys and values
+    geometry, batch = case.geometry, case.batch
+    (features,) = [one.arguments(geometry) for one in FEATURES if one.name == case.feature] or [PLAIN]
+    bench = make_bench(
+        geometry, batch, case.inputs, case.sinks, case.times, own_write=not ON_CPU, features=features
+    )
+    builder = make_builder(config_for(geometry), DEVICE)
+    # The seed is away from those of keys and values.
+    query = bench.query(batch, seed=100 + batch.tokens) * case.times.query
     query = toward_sinks(query) if case.sinks else query
+    rows = torch.ones(query.shape[:2], dtype=torch.bool)
+    if case.infinite:
+        query[0, 0, 0] = float("inf")
+        rows[0, 0] = False
     with as_on_a_card():
-        legs = [run_leg(bench.layer, builder, case.batch, query, flag) for flag in flags]
-    return [relative_error(leg, bench, case.batch) for leg in legs]
+        legs = [run_leg(bench.layer, builder, batch, query, flag) for flag in flags]
+    return [relative_error(leg, bench, batch, rows) for leg in legs]
 
 
 def main(names: Sequence[str]) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from armlib.attention import Batch, Layer
-from armlib.builder import BLOCK_SIZE
 
 SCALE_BYTES = 4
 PLAIN: Mapping[str, Any] = MappingProxyType({})
@@ -50,12 +49,12 @@ def dequantise(layer: Layer, row: int, length: int, part: int, dtype: torch.dtyp
         part: 0 for keys, 1 for values.
         dtype: of the dequantised values (float32 or float64).
     """
-    head_size = layer.geometry.head_size
+    head_size, size = layer.geometry.head_size, layer.geometry.block_size
     position = torch.arange(length, device=layer.kv_cache.device)
-    block = layer.block_table[row, position // BLOCK_SIZE].long()
+    block = layer.block_table[row, position // size].long()
     half = head_size // 2 + SCALE_BYTES
     # [tokens, KV heads, bytes]
-    record = layer.kv_cache[block, :, position % BLOCK_SIZE, part * half : (part + 1) * half].contiguous()
+    record = layer.kv_cache[block, :, position % size, part * half : (part + 1) * half].contiguous()
     packed = record[..., : head_size // 2].to(torch.int32)
     bits = record[..., head_size // 2 :].contiguous().view(torch.int32).squeeze(-1)
     nibbles = torch.stack((packed & 0xF, packed >> 4), dim=-1).flatten(-2)

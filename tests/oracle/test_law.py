@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from armlib.production import NotInArmError, owner_of
-from damage import dropped_segment
+from damage import dropped_segment, kernel_modules
 from law import (
     DECODE_CASE,
     INPUT_CASES,
     LAW_CASES,
+    NINE_SEGMENTS,
+    NINTH,
     LawCase,
     flawed_arm,
     law_errors,
@@ -29,6 +31,18 @@ def test_error_does_not_grow(case: LawCase, measure: Any, reached: Any) -> None:
     reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
     for flag, error in enumerate(law_errors(case)):
         measure(case.name, f"relative_error_flag{flag}", error, unit="1")
+
+
+def test_nine_segments(bound: Callable[[str, str, str], float]) -> None:
+    """The case writes 9 segments: the result needs the ninth and would not miss a tenth."""
+    if not kernel_modules("reduce_verify_segments"):  # only the packed kernel merges up to 8 in another way
+        return
+    errors = []
+    for segment in (NINTH, NINTH + 1):
+        with dropped_segment(segment):
+            errors += law_errors(NINE_SEGMENTS, flags=[True])
+    limit = bound("oracle", NINE_SEGMENTS.name, "relative_error_flag1")
+    assert errors[0] > limit >= errors[1]
 
 
 def test_inputs(measure: Any, reached: Any, bound: Callable[[str, str, str], float]) -> None:
