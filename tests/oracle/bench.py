@@ -11,7 +11,7 @@ from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
 from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
 from fill import fill
-from inputs import ONCE, Times, add_sinks, draw
+from inputs import ONCE, RUN, Times, add_sinks, draw
 from reference import PLAIN, WriteError, attention, end_to_end, write_error
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
@@ -63,6 +63,7 @@ def make_bench(
     shape = (sum(batch.seq_lens), geometry.heads_kv, geometry.head_size)
     key, value = (draw(shape, seed, geometry.dtype, inputs) for seed in (1, 2))
     key, value = key * times.key, value * times.value
+    value[torch.arange(len(value)) // RUN % 2 == 1] *= times.every_other
     if sinks:
         add_sinks(key, value, batch.seq_lens)
     if own_write:

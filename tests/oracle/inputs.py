@@ -22,12 +22,18 @@ SINK_PULL = 8.0
 """Length of the part that all queries have in common."""
 
 
+RUN = 24
+"""Values of one size that follow each other: no multiple of a tile, so that tiles of a segment differ."""
+
+
 class Times(NamedTuple):
     """How much larger queries, keys and values are than their kind."""
 
     query: float = 1.0
     key: float = 1.0
     value: float = 1.0
+    every_other: float = 1.0
+    """Every second run of `RUN` values once more."""
 
 
 ONCE = Times()

@@ -87,6 +87,8 @@ FAR = {
     "values-tiny": Times(value=1e-7),
 }
 """Far beyond half floats' range, as bfloat16 has them; scores stay standard-normal."""
+MIXED = Times(value=1e-4, every_other=1e8)
+"""Tiles of a segment and segments of a sequence differ in size by more than half floats do."""
 HEADS_CONTEXT = SHORT_CONTEXT if ON_CPU else 24576
 HEADS = ((24, 4, 64), (24, 4, 128), (32, 8, 128))
 """Query heads, KV heads, head size."""
@@ -111,6 +113,7 @@ LAW_CASES = [
         LawCase(f"law-{EMULATION}heads-{q}/{kv}x{size}", HEADS_CONTEXT, geometry=heads(q, kv, size))
         for q, kv, size in HEADS
     ),
+    LawCase(f"law-{EMULATION}values-mixed", SHORT_CONTEXT, SEQUENCES, geometry=BFLOAT16, times=MIXED),
     LawCase(f"law-{EMULATION}seqs-{len(SEQUENCES)}", HEADS_CONTEXT, SEQUENCES),
     *(LawCase(f"law-{EMULATION}{context}", context) for context in CONTEXTS),
 ]
