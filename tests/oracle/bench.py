@@ -11,7 +11,7 @@ from armlib.attention import Batch, Geometry, Layer, Leg, make_layer, run_leg
 from armlib.builder import make_builder
 from cases import DEVICE, SHARED_BATCH, Case, config_for
 from fill import fill
-from inputs import ONCE, RUN, Times, add_sinks, draw
+from inputs import ONCE, RUN, First, Times, draw, set_first
 from reference import PLAIN, WriteError, attention, end_to_end, write_error
 from vllm.v1.attention.ops import int4_per_token_head as kernels
 
@@ -43,7 +43,7 @@ def make_bench(
     geometry: Geometry,
     batch: Batch = SHARED_BATCH,
     inputs: str = "normal",
-    sinks: bool = False,
+    first: First | None = None,
     times: Times = ONCE,
     own_write: bool = True,
     features: Mapping[str, Any] = PLAIN,
@@ -54,7 +54,7 @@ def make_bench(
         geometry: of the layer.
         batch: the sequences, their whole lengths.
         inputs: the kind of keys and values, a name of `inputs.INPUTS`.
-        sinks: whether the first key of every sequence is one (`inputs.add_sinks`).
+        first: what the first key of every sequence is, if it is special.
         times: how much larger keys and values are than that kind.
         own_write: through the arm's own cache update; if not, its bytes are filled in.
         features: of the layer, as `make_layer` takes them.
@@ -64,8 +64,8 @@ def make_bench(
     key, value = (draw(shape, seed, geometry.dtype, inputs) for seed in (1, 2))
     key, value = key * times.key, value * times.value
     value[torch.arange(len(value)) // RUN % 2 == 1] *= times.every_other
-    if sinks:
-        add_sinks(key, value, batch.seq_lens)
+    if first is not None:
+        set_first(key, value, batch.seq_lens, first)
     if own_write:
         layer.write(batch, key, value)
     else:

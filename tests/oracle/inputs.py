@@ -14,16 +14,27 @@ OUTLIER_FACTORS = (20.0, 30.0, 40.0, 50.0)
 """How much larger the first channels of every head are than the rest."""
 OFFSET = 4.0
 """Added to every value, in standard deviations."""
-SINK_LEAD = 15.0
-"""How far the score of a sequence's first key is ahead, in nats: e^15 is beyond the range of a half float."""
-SINK_VALUE = 1e-6
-"""The value of that key over those of the others: so little that what is left to them makes the result."""
-SINK_PULL = 8.0
-"""Length of the part that all queries have in common."""
+PULL = 8.0
+"""Length of the part that all queries have in common where a sequence's first key is special."""
 
 
-RUN = 24
-"""Values of one size that follow each other: no multiple of a tile, so that tiles of a segment differ."""
+class First(NamedTuple):
+    """A first key of every sequence for which all queries score alike."""
+
+    lead: float
+    """How far its score is ahead of the others, in nats."""
+    value: float
+    """Its value over those of the others."""
+
+
+SINK = First(lead=15.0, value=1e-6)
+"""e^15 is beyond the range of a half float, and what is left to the others makes the result."""
+SHUNNED = First(lead=-30.0, value=1e5)
+"""Nobody looks at the largest value of the sequence."""
+
+
+RUN = 40
+"""Values of one size in a row: more than a tile and no multiple of it, so that tiles and segments differ."""
 
 
 class Times(NamedTuple):
@@ -76,28 +87,29 @@ def draw(shape: tuple[int, ...], seed: int, dtype: torch.dtype, inputs: str = "n
 
 
 def along(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The direction that queries and sinks share, [head size], and vectors [..., head size] without it."""
+    """The direction that they share, [head size], and vectors [..., head size] without it."""
     common = torch.full(
         vectors.shape[-1:], vectors.shape[-1] ** -0.5, dtype=vectors.dtype, device=vectors.device
     )
     return common, vectors - (vectors @ common)[..., None] * common
 
 
-def add_sinks(key: torch.Tensor, value: torch.Tensor, seq_lens: Sequence[int]) -> None:
-    """Make the first key of every sequence one that all queries look at and that says next to nothing.
+def set_first(key: torch.Tensor, value: torch.Tensor, seq_lens: Sequence[int], first: First) -> None:
+    """Make the first key of every sequence a special one.
 
     Args:
         key, value: [sum of sequence lengths, heads, head size], changed in place.
         seq_lens: tokens per sequence.
+        first: what it is.
     """
     common, rest = along(key)
     key[:] = rest
-    first = torch.tensor([0, *seq_lens[:-1]]).cumsum(0)
-    key[first] = common * (SINK_LEAD / SINK_PULL * key.shape[-1] ** 0.5)
-    value[first] *= SINK_VALUE
+    rows = torch.tensor([0, *seq_lens[:-1]]).cumsum(0)
+    key[rows] = common * (first.lead / PULL * key.shape[-1] ** 0.5)
+    value[rows] *= first.value
 
 
-def toward_sinks(query: torch.Tensor) -> torch.Tensor:
-    """Queries [tokens, heads, head size] for all of which the sinks are ahead by the same."""
+def toward_first(query: torch.Tensor) -> torch.Tensor:
+    """Queries [tokens, heads, head size] for all of which the first keys are ahead by the same."""
     common, rest = along(query)
-    return rest + SINK_PULL * common
+    return rest + PULL * common

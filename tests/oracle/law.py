@@ -24,7 +24,7 @@ from armlib.other_arm import run_in_arm
 from bench import make_bench, relative_error
 from cases import DEVICE, NARROW, REAL, config_for
 from features import FEATURES
-from inputs import ONCE, Times, toward_sinks
+from inputs import ONCE, SHUNNED, SINK, First, Times, toward_first
 from reference import PLAIN
 from shapes import heads
 from tf32 import tf32_emulated
@@ -53,8 +53,8 @@ class LawCase:
     """Of keys and values: a name of `inputs.INPUTS`."""
     feature: str | None = None
     """Of the layer: a name of `features.FEATURES`."""
-    sinks: bool = False
-    """Whether all queries look at each sequence's first key, whose value is next to nothing."""
+    first: First | None = None
+    """What each sequence's first key is, if it is special."""
     geometry: Geometry = GEOMETRY
     times: Times = ONCE
     infinite: bool = False
@@ -89,6 +89,8 @@ FAR = {
 """Far beyond half floats' range, as bfloat16 has them; scores stay standard-normal."""
 MIXED = Times(value=1e-4, every_other=1e8)
 """Tiles of a segment and segments of a sequence differ in size by more than half floats do."""
+FAINT = Times(value=1e-6)
+"""Beside a first value of 0.1, few enough keys for one segment."""
 HEADS_CONTEXT = SHORT_CONTEXT if ON_CPU else 24576
 HEADS = ((24, 4, 64), (24, 4, 128), (32, 8, 128))
 """Query heads, KV heads, head size."""
@@ -113,6 +115,7 @@ LAW_CASES = [
         LawCase(f"law-{EMULATION}heads-{q}/{kv}x{size}", HEADS_CONTEXT, geometry=heads(q, kv, size))
         for q, kv, size in HEADS
     ),
+    LawCase(f"law-{EMULATION}values-unseen", history=8, geometry=BFLOAT16, times=FAINT, first=SHUNNED),
     LawCase(f"law-{EMULATION}values-mixed", SHORT_CONTEXT, SEQUENCES, geometry=BFLOAT16, times=MIXED),
     LawCase(f"law-{EMULATION}seqs-{len(SEQUENCES)}", HEADS_CONTEXT, SEQUENCES),
     *(LawCase(f"law-{EMULATION}{context}", context) for context in CONTEXTS),
@@ -124,7 +127,7 @@ INPUT_CASES = [
         for inputs in ("normal", "heavy-tailed", "outlier-channels", "offset")
     ),
     # Several sequences, for a sink to share its segment with many keys.
-    LawCase(f"inputs-{EMULATION}sinks", INPUTS_CONTEXT, q_lens=SINK_SEQUENCES * VERIFY, sinks=True),
+    LawCase(f"inputs-{EMULATION}sinks", INPUTS_CONTEXT, q_lens=SINK_SEQUENCES * VERIFY, first=SINK),
 ]
 
 DECODE_CASE = LawCase(f"decode-{EMULATION}normal", INPUTS_CONTEXT, q_lens=(1,))
@@ -169,12 +172,12 @@ def law_errors(case: LawCase, flags: Sequence[bool] = (False, True)) -> list[flo
     geometry, batch = case.geometry, case.batch
     (features,) = [one.arguments(geometry) for one in FEATURES if one.name == case.feature] or [PLAIN]
     bench = make_bench(
-        geometry, batch, case.inputs, case.sinks, case.times, own_write=not ON_CPU, features=features
+        geometry, batch, case.inputs, case.first, case.times, own_write=not ON_CPU, features=features
     )
     builder = make_builder(config_for(geometry), DEVICE)
     # The seed is away from those of keys and values.
     query = bench.query(batch, seed=100 + batch.tokens) * case.times.query
-    query = toward_sinks(query) if case.sinks else query
+    query = toward_first(query) if case.first else query
     rows = torch.ones(query.shape[:2], dtype=torch.bool)
     if case.infinite:
         query[0, 0, 0] = float("inf")

@@ -10,10 +10,10 @@ from inputs import (
     INPUTS,
     OFFSET,
     OUTLIER_FACTORS,
-    SINK_LEAD,
-    add_sinks,
+    SINK,
     draw,
-    toward_sinks,
+    set_first,
+    toward_first,
 )
 from law import FLAWED_ARM, INPUT_CASES, OUTPUT_ROUNDING, flawed_arm, ratio_to_stock
 
@@ -57,11 +57,11 @@ def test_offset() -> None:
 def test_sinks() -> None:
     """The first key of a sequence is ahead by the lead for all queries, and its value is next to nothing."""
     key, value = drawn("normal"), draw(SHAPE, 4, torch.float32).double()
-    query = toward_sinks(draw(SHAPE, 5, torch.float32).double()[:50])
-    add_sinks(key, value, [1000, 3096])
+    query = toward_first(draw(SHAPE, 5, torch.float32).double()[:50])
+    set_first(key, value, [1000, 3096], SINK)
     for first, last in ((0, 1000), (1000, 4096)):
         scores = torch.einsum("qhd,khd->qhk", query, key[first:last]) / SHAPE[-1] ** 0.5
-        assert scores[:, :, 0].flatten().tolist() == pytest.approx([SINK_LEAD] * 100, rel=0.01)
+        assert scores[:, :, 0].flatten().tolist() == pytest.approx([SINK.lead] * 100, rel=0.01)
         assert float(scores[:, :, 1:].mean()) == pytest.approx(0, abs=0.05)
         weight = torch.softmax(scores, dim=-1)
         terms = [

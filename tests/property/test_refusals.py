@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any
 
 import pytest
@@ -135,3 +136,14 @@ def test_no_words(name: str, owner: Any) -> None:
     if owner is not None:
         assert not owner.has_word_strides(NO_WORDS[name], WORDS["values"])
         assert not owner.has_word_strides(WORDS["keys"], NO_WORDS[name])
+
+
+@pytest.mark.parametrize(("device", "rocm"), [("xpu", False), ("cuda", True)])
+def test_unknown_cards(device: str, rocm: bool, owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No block fits on a card of another maker, even one that calls itself "cuda" as ROCm's do."""
+    if owner is not None:
+        module = sys.modules[owner.launch_packed_verify.__module__]
+        monkeypatch.setattr(type(module.current_platform), "is_rocm", lambda _self: rocm)
+        card = module.card_of.__wrapped__(torch.device(device))
+        blockers = owner.packed_blockers(head_size=HEAD_SIZE, plain={}, word_strides=True, card=card)
+        assert blockers == ("packed_shared_memory",)
