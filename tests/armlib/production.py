@@ -89,6 +89,11 @@ def owner_of(name: str) -> ModuleType:
     )
 
 
+def packed_launcher() -> Any:
+    """The launcher of the arm's packed kernel; None in an arm without one."""
+    return vars(owner_of("_launch_packed_attn")).get("launch_packed_verify")
+
+
 def production(name: str) -> Any:
     """The arm's own object called `name`; raises NotInArmError like `owner_of`."""
     return getattr(owner_of(name), name)

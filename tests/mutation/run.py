@@ -43,6 +43,7 @@ MEMORY_BYTES = 2 << 30
 """Of the address space of a child: a loop without an end must not take the machine's memory with it."""
 BROAD = (
     "tests/gate/gate/test_compare.py",
+    "tests/gate/gate/test_compare_ab.py",
     "tests/gate/gate/test_acceptance.py",
     "tests/gate/commands/test_prove_red.py",
 )

@@ -90,7 +90,7 @@ FAR = {
 MIXED = Times(value=1e-4, every_other=1e8)
 """Tiles of a segment and segments of a sequence differ in size by more than half floats do."""
 FAINT = Times(value=1e-6)
-"""Beside a first value of 0.1, few enough keys for one segment."""
+"""Beside the first value of SHUNNED, which is then 0.1."""
 HEADS_CONTEXT = SHORT_CONTEXT if ON_CPU else 24576
 HEADS = ((24, 4, 64), (24, 4, 128), (32, 8, 128))
 """Query heads, KV heads, head size."""
@@ -115,6 +115,7 @@ LAW_CASES = [
         LawCase(f"law-{EMULATION}heads-{q}/{kv}x{size}", HEADS_CONTEXT, geometry=heads(q, kv, size))
         for q, kv, size in HEADS
     ),
+    # Few keys, for the first one to be in the segment of them all.
     LawCase(f"law-{EMULATION}values-unseen", history=8, geometry=BFLOAT16, times=FAINT, first=SHUNNED),
     LawCase(f"law-{EMULATION}values-mixed", SHORT_CONTEXT, SEQUENCES, geometry=BFLOAT16, times=MIXED),
     LawCase(f"law-{EMULATION}seqs-{len(SEQUENCES)}", HEADS_CONTEXT, SEQUENCES),

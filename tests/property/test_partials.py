@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from armlib.config import vllm_config
-from armlib.production import owner_of, production
+from armlib.production import owner_of, packed_launcher, production
 from plan_access import planned_capacity
 from vectors import grid
 
@@ -46,11 +46,6 @@ class Budget:
             outputs <= self.rows * self.segments * self.head_size * 4
             and tokens * cut.sums_per_buffer <= self.rows * self.segments
         )
-
-
-def packed_launcher() -> Any:
-    """The launcher of the arm's packed kernel; None in an arm without one."""
-    return vars(owner_of("_launch_packed_attn")).get("launch_packed_verify")
 
 
 def cutter(
@@ -124,19 +119,3 @@ def test_the_card_bounds_the_cut() -> None:
     """A card whose multiprocessors hold one block where another's hold two is filled by half the segments."""
     cuts = [cutter(16, multiprocessors=16, shared_bytes=kib << 10)(8, 1, 64) for kib in (64, 100)]
     assert [cut.segments for cut in cuts] == ([4, 8] if packed_launcher() else [16, 16])
-
-
-def test_a_card_without_room_is_refused() -> None:
-    """Where not one block fits, the packed kernel leaves the batch to the general one and says why."""
-    packed = packed_launcher()
-    if packed is None:
-        assert "packed_blockers" not in vars(owner_of("_launch_packed_attn"))
-        return
-    card = packed.__globals__["Card"]
-    refused = [
-        packed.__globals__["packed_blockers"](
-            head_size=HEAD_SIZE, plain={}, word_strides=True, card=card(16, kib << 10)
-        )
-        for kib in (42, 48)
-    ]
-    assert refused == [("packed_shared_memory",), ()]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import Any
 
 import pytest
 import torch
-from armlib.production import owner_of
+from armlib.builder import BLOCK_SIZE
+from armlib.production import owner_of, packed_launcher
 
-HEADS_Q, HEADS_KV, HEAD_SIZE, BLOCK_SIZE = 6, 1, 256, 16
+HEADS_Q, HEADS_KV, HEAD_SIZE = 6, 1, 256
 SEGMENTS = 16
 RECORD = HEAD_SIZE // 2 + 4
 """Bytes of a key or a value with its scale, which lie side by side in the cache."""
@@ -107,7 +107,10 @@ def asked(owner: Any, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> tuple[
 def owner() -> Any:
     """The module of the launcher; None in an arm without the packed kernel."""
     module = owner_of("_launch_packed_attn")
-    return module if "packed_blockers" in vars(module) else None
+    if packed_launcher() is None:
+        assert "packed_blockers" not in vars(module)
+        return None
+    return module
 
 
 def test_plain_attention_is_not_refused(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +145,19 @@ def test_no_words(name: str, owner: Any) -> None:
 def test_unknown_cards(device: str, rocm: bool, owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No block fits on a card of another maker, even one that calls itself "cuda" as ROCm's do."""
     if owner is not None:
-        module = sys.modules[owner.launch_packed_verify.__module__]
-        monkeypatch.setattr(type(module.current_platform), "is_rocm", lambda _self: rocm)
-        card = module.card_of.__wrapped__(torch.device(device))
+        names = packed_launcher().__globals__
+        monkeypatch.setattr(type(names["current_platform"]), "is_rocm", lambda _self: rocm)
+        card = names["card_of"].__wrapped__(torch.device(device))
         blockers = owner.packed_blockers(head_size=HEAD_SIZE, plain={}, word_strides=True, card=card)
         assert blockers == ("packed_shared_memory",)
+
+
+def test_a_card_without_room(owner: Any) -> None:
+    """Where not one block fits, the packed kernel leaves the batch to the general one and says why."""
+    if owner is not None:
+        card = packed_launcher().__globals__["Card"]
+        refused = [
+            owner.packed_blockers(head_size=HEAD_SIZE, plain={}, word_strides=True, card=card(16, kib << 10))
+            for kib in (42, 48)
+        ]
+        assert refused == [("packed_shared_memory",), ()]
