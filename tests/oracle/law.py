@@ -83,10 +83,12 @@ BFLOAT16 = replace(GEOMETRY, dtype=torch.bfloat16)
 FAR = {
     "queries-large": Times(query=1e5, key=1e-5),
     "queries-tiny": Times(query=1e-7, key=1e7),
+    "scores-large": Times(query=1e4, key=1e4),
     "values-large": Times(value=1e4),
     "values-tiny": Times(value=1e-7),
 }
-"""Far beyond half floats' range, as bfloat16 has them; scores stay standard-normal."""
+"""Far beyond half floats' range, as bfloat16 has them. Scores stay standard-normal, but for the
+large ones of 10^8: fp32 holds no difference of them below 8, and one key has all the weight."""
 MIXED = Times(value=1e-4, every_other=1e8)
 """Tiles of a segment and segments of a sequence differ in size by more than half floats do."""
 FAINT = Times(value=1e-6)

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from armlib.attention import run_leg
+from armlib.builder import make_builder
 from armlib.production import NotInArmError, owner_of
+from bench import make_bench
+from cases import DEVICE, config_for
 from damage import dropped_segment, kernel_modules
 from law import (
     DECODE_CASE,
@@ -31,6 +35,17 @@ def test_error_does_not_grow(case: LawCase, measure: Any, reached: Any) -> None:
     reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
     for flag, error in enumerate(law_errors(case)):
         measure(case.name, f"relative_error_flag{flag}", error, unit="1")
+
+
+def test_cache_of_zeros() -> None:
+    """Scales of zero, over which warm-up batches run, leave zeros on both kernels, not NaN."""
+    batch = NINE_SEGMENTS.batch
+    bench = make_bench(NINE_SEGMENTS.geometry, batch, own_write=False)
+    bench.layer.kv_cache.zero_()
+    builder = make_builder(config_for(NINE_SEGMENTS.geometry), DEVICE)
+    for flag in (False, True):
+        (call,) = run_leg(bench.layer, builder, batch, bench.query(batch, seed=7), flag).calls
+        assert bool((call.output == 0).all())
 
 
 def test_nine_segments(bound: Callable[[str, str, str], float]) -> None:

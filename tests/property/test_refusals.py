@@ -158,6 +158,6 @@ def test_a_card_without_room(owner: Any) -> None:
         card = packed_launcher().__globals__["Card"]
         refused = [
             owner.packed_blockers(head_size=HEAD_SIZE, plain={}, word_strides=True, card=card(16, kib << 10))
-            for kib in (42, 48)
+            for kib in (48, 49)
         ]
         assert refused == [("packed_shared_memory",), ()]
