@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from armlib.attention import run_leg
+import torch
+from armlib.attention import Batch, run_leg
 from armlib.builder import make_builder
 from armlib.production import NotInArmError, owner_of
 from bench import make_bench
@@ -18,12 +19,14 @@ from law import (
     LAW_CASES,
     NINE_SEGMENTS,
     NINTH,
+    VERIFY,
     LawCase,
     flawed_arm,
     law_errors,
     law_errors_in,
     ratio_to_stock,
 )
+from reference import SCALE_BYTES
 
 LONGEST = LAW_CASES[-1]
 CONTROL = "control-patched-law"
@@ -37,11 +40,13 @@ def test_error_does_not_grow(case: LawCase, measure: Any, reached: Any) -> None:
         measure(case.name, f"relative_error_flag{flag}", error, unit="1")
 
 
-def test_cache_of_zeros() -> None:
-    """Scales of zero, over which warm-up batches run, leave zeros on both kernels, not NaN."""
-    batch = NINE_SEGMENTS.batch
+@pytest.mark.parametrize("scale", [0.0, 2.0**40])
+def test_cache_of_zeros(scale: float) -> None:
+    """Values of zero leave zeros on both kernels, not NaN: scales of 0, as a warm-up has, and large ones."""
+    batch = Batch(VERIFY, NINE_SEGMENTS.history)
     bench = make_bench(NINE_SEGMENTS.geometry, batch, own_write=False)
     bench.layer.kv_cache.zero_()
+    bench.layer.kv_cache[..., -SCALE_BYTES:] = torch.tensor([scale]).view(torch.uint8).to(DEVICE)
     builder = make_builder(config_for(NINE_SEGMENTS.geometry), DEVICE)
     for flag in (False, True):
         (call,) = run_leg(bench.layer, builder, batch, bench.query(batch, seed=7), flag).calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,15 +142,25 @@ def test_no_words(name: str, owner: Any) -> None:
         assert not owner.has_word_strides(WORDS["keys"], NO_WORDS[name])
 
 
-@pytest.mark.parametrize(("device", "rocm"), [("xpu", False), ("cuda", True)])
-def test_unknown_cards(device: str, rocm: bool, owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No block fits on a card of another maker, even one that calls itself "cuda" as ROCm's do."""
+@pytest.mark.parametrize(
+    ("device", "rocm", "major"),
+    [("xpu", False, 8), ("cuda", True, 9), ("cuda", False, 7), ("cuda", False, 8)],
+)
+def test_unknown_cards(
+    device: str, rocm: bool, major: int, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No block fits on another maker's card, even one that calls itself "cuda" as ROCm's, or before sm_80."""
     if owner is not None:
         names = packed_launcher().__globals__
+        properties = SimpleNamespace(
+            major=major, multi_processor_count=68, shared_memory_per_multiprocessor=100 << 10
+        )
         monkeypatch.setattr(type(names["current_platform"]), "is_rocm", lambda _self: rocm)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: properties)
         card = names["card_of"].__wrapped__(torch.device(device))
         blockers = owner.packed_blockers(head_size=HEAD_SIZE, plain={}, word_strides=True, card=card)
-        assert blockers == ("packed_shared_memory",)
+        known = (device, rocm, major) == ("cuda", False, 8)
+        assert blockers == (() if known else ("packed_shared_memory",))
 
 
 def test_a_card_without_room(owner: Any) -> None:
