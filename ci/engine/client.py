@@ -16,10 +16,13 @@ from typing import Any, NoReturn
 
 import urllib3
 
-from ci.engine.sse import EventReader
+from ci.engine.sse import Event, EventReader
 from ci.errors import GateError
 
 DONE = "[DONE]"
+ERROR_EVENT = "error"
+FAILED_FINISHES = ("error", "abort")
+"""Reasons of an answer that the engine did not end by itself."""
 STREAM_TYPE = "text/event-stream"
 READ_BYTES = 1 << 16
 CONNECT_S = 10.0
@@ -36,7 +39,7 @@ class Failure(enum.Enum):
     UNREACHABLE = "the server could not be reached"
     STATUS = "the server answered with another status than 200"
     NO_STREAM = "the answer is not a stream"
-    ERROR = "the stream holds an error object"
+    ERROR = "the stream holds an error"
     BROKEN_EVENT = "an event of the stream cannot be read"
     CUT = "the stream was cut"
     NO_DONE = "the stream ended without [DONE]"
@@ -185,15 +188,17 @@ def read_stream(asked_s: float, pieces: Iterable[Piece]) -> Streamed:
     finish: str | None = None
     done = False
     for piece in pieces:
-        for data in reader.feed(piece.data):
-            if done or not data.strip():
+        for event in reader.feed(piece.data):
+            if done or (event.name != ERROR_EVENT and not event.data.strip()):
                 continue
-            if data.strip() == DONE:
+            if event.data.strip() == DONE:
                 done = True
                 continue
-            chunk = parse_chunk(data)
+            chunk = parse_chunk(event)
             usage = usage_of(chunk) or usage
             text, tokens, ended = generated(chunk)
+            if ended in FAILED_FINISHES:
+                fail(Failure.ERROR, f"finish_reason {ended} after {len(content)} chunks of text")
             finish = ended or finish
             if text or tokens:
                 content.append(piece.at_s)
@@ -208,21 +213,25 @@ def read_stream(asked_s: float, pieces: Iterable[Piece]) -> Streamed:
     return Streamed(asked_s, tuple(content), usage, "".join(words), finish)
 
 
-def parse_chunk(data: str) -> dict[str, Any]:
-    """The JSON object of one event.
+def parse_chunk(event: Event) -> dict[str, Any]:
+    """The JSON object of one event, with choices or usage in it.
 
     Raises:
-        RequestFailedError: it is none, or it is an error in either of the two shapes that servers use.
+        RequestFailedError: it is none, or an error: by the event's name, by an `error` of any content, or
+            because it holds nothing that a chunk holds, which is how the other shapes of errors look.
     """
+    data = event.data
+    if event.name == ERROR_EVENT:
+        fail(Failure.ERROR, data[:500])
     try:
         chunk = json.loads(data)
     except (ValueError, RecursionError):
         chunk = None
     if not isinstance(chunk, dict):
         fail(Failure.BROKEN_EVENT, data[:200])
-    error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
-    if error:
-        fail(Failure.ERROR, json.dumps(error)[:500])
+    no_chunk = not isinstance(chunk.get("choices"), list) and not isinstance(chunk.get("usage"), dict)
+    if no_chunk or chunk.get("error") is not None or chunk.get("object") == "error":
+        fail(Failure.ERROR, json.dumps(chunk)[:500])
     return chunk
 
 
@@ -240,11 +249,15 @@ def usage_of(chunk: Mapping[str, Any]) -> Usage | None:
 
 
 def generated(chunk: Mapping[str, Any]) -> tuple[str, Sequence[object], str | None]:
-    """Text, token ids and finish reason of a chunk; roles and tool calls are no generated text."""
+    """Text, token ids and finish reason of a chunk; roles and tool calls are no generated text.
+
+    One choice is asked for, which has the index 0: those of another index are somebody else's.
+    """
     choices = chunk.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    found = choices if isinstance(choices, list) else []
+    choice = next((one for one in found if isinstance(one, dict) and one.get("index", 0) == 0), None)
+    if choice is None:
         return "", (), None
-    choice = choices[0]
     delta = choice.get("delta")
     fields = [choice.get("text")]
     if isinstance(delta, dict):

@@ -7,21 +7,32 @@ U+0085, at which a text splitter would cut an event in two.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 BOM = b"\xef\xbb\xbf"
 
 
+class Event(NamedTuple):
+    """One event. One without data is kept as well: the name of an error may be all that is said of it."""
+
+    name: str
+    """Of its `event:` field; empty if it has none."""
+    data: str
+    """Its `data:` lines, joined by line feeds."""
+
+
 @dataclass
 class EventReader:
-    """Feed it pieces of a stream; it gives back the data of the events that have become complete."""
+    """Feed it pieces of a stream; it gives back the events that have become complete."""
 
     _line: bytearray = field(default_factory=bytearray)
+    _name: bytes = b""
     _data: list[bytes] = field(default_factory=list)
     _first: bool = True
     _after_cr: bool = False
 
-    def feed(self, piece: bytes) -> list[str]:
-        """The data of each event that ends in this piece, `data:` lines joined by line feeds."""
+    def feed(self, piece: bytes) -> list[Event]:
+        """Each event that ends in this piece."""
         found = []
         for line in self._lines(piece):
             event = self._take(line)
@@ -32,7 +43,7 @@ class EventReader:
     @property
     def unfinished(self) -> bool:
         """Whether the stream stands in the middle of an event."""
-        return bool(self._line or self._data)
+        return bool(self._line or self._name or self._data)
 
     def _lines(self, piece: bytes) -> list[bytes]:
         """Whole lines; a line feed after a carriage return belongs to it, also across pieces."""
@@ -50,15 +61,26 @@ class EventReader:
         self._line += rest
         return whole
 
-    def _take(self, line: bytes) -> str | None:
+    def _take(self, line: bytes) -> Event | None:
         """One line: the event that it ends, if it ends one."""
         if self._first:
             line, self._first = line.removeprefix(BOM), False
         if not line:
-            event = b"\n".join(self._data) if self._data else None
-            self._data.clear()
-            return None if event is None else event.decode(errors="replace")
+            return self._end()
         name, _, value = line.partition(b":")
-        if name == b"data":
+        if line.startswith(b"{"):  # an error of a server that writes it past its own events: no field's name
+            self._data.append(line)
+        elif name == b"data":
             self._data.append(value.removeprefix(b" "))
+        elif name == b"event":
+            self._name = value.removeprefix(b" ")
         return None
+
+    def _end(self) -> Event | None:
+        """What the lines since the last blank one make."""
+        name, data = self._name, b"\n".join(self._data)
+        found = Event(name.decode(errors="replace"), data.decode(errors="replace"))
+        said = bool(name or self._data)
+        self._name = b""
+        self._data.clear()
+        return found if said else None

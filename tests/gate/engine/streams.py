@@ -83,6 +83,18 @@ GOOD: dict[str, tuple[bytes, int, str, int]] = {
         5,
     ),
     "tokens without text": (joined(text("", token_ids=[7]), text("b", token_ids=[8]), last()), 2, "b", 5),
+    "other choices": (
+        joined(
+            text("Y", index=1),
+            {"choices": [{"index": 1, "text": "Z"}, {"index": 0, "text": "a"}]},
+            text("b"),
+            text("", "error", index=1),
+            last(),
+        ),
+        2,
+        "ab",
+        5,
+    ),
     "after done": (joined(text("a"), last()) + event({"error": {"message": "late"}}).encode(), 1, "a", 5),
 }
 BAD: dict[str, tuple[bytes, str]] = {
@@ -99,4 +111,23 @@ BAD: dict[str, tuple[bytes, str]] = {
     "not json": (joined("oops"), "BROKEN_EVENT"),
     "a list": (joined([1]), "BROKEN_EVENT"),
     "no text": (joined(ROLE, delta("stop"), last(completion_tokens=0)), "NO_CONTENT"),
+    "finish error": (joined(text("a"), text("", "error"), last()), "ERROR"),
+    "finish abort": (joined(text("a"), delta("abort"), last()), "ERROR"),
 }
+BARE = '{"error": {"message": "died"}}\n'
+IN_A_GOOD_STREAM = {
+    # name: what stands between a chunk of text and a good end, kind of failure
+    "error event": ("event: error\n" + event({"message": "died"}), "ERROR"),
+    "error event, no json": ("event:error\n" + event("died"), "ERROR"),
+    "error event around text": (event(text("b")).replace("\n\n", "\nevent: error\n\n"), "ERROR"),
+    "error event, no data": ("event: error\n\n", "ERROR"),
+    "empty error object": (event({"error": {}}), "ERROR"),
+    "empty error beside text": (event({**text("b"), "error": ""}), "ERROR"),
+    "flat error, no object": (event({"message": "too long", "code": 400}), "ERROR"),
+    "detail": (event({"detail": "Internal Server Error"}), "ERROR"),
+    "choices and usage null": (event({"choices": None, "usage": None}), "ERROR"),
+    "bare error": (BARE + "\n", "ERROR"),
+    "bare error on top of a chunk": (BARE + event(text("b")), "BROKEN_EVENT"),
+}
+for shape, (between, kind) in IN_A_GOOD_STREAM.items():
+    BAD[shape] = ((event(text("a")) + between).encode() + joined(last()), kind)

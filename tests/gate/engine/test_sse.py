@@ -7,11 +7,11 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.engine.sse import EventReader
+from ci.engine.sse import Event, EventReader
 from tests.gate.engine.streams import GOOD
 
 
-def events(data: bytes, cuts: list[int]) -> list[str]:
+def events(data: bytes, cuts: list[int]) -> list[Event]:
     """The events of `data` cut at these places."""
     reader = EventReader()
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
@@ -34,8 +34,22 @@ def test_any_cut(name: str, cuts: list[int]) -> None:
 def test_fields() -> None:
     """Data lines join, one space after the colon goes; other fields and comments do not count."""
     reader = EventReader()
-    assert reader.feed(b"data: a\ndata:  b\nid: 3\n: c\ndata\nfoo: x\n\n\n") == ["a\n b\n"]
+    assert reader.feed(b"data: a\ndata:  b\nid: 3\n: c\ndata\nfoo: x\n\n\n") == [("", "a\n b\n")]
     assert not reader.unfinished
+
+
+def test_names() -> None:
+    """A name is of one event, wherever it stands in it; it makes an event by itself."""
+    reader = EventReader()
+    assert reader.feed(b"data: a\nevent: error\n\ndata: b\n\n") == [("error", "a"), ("", "b")]
+    assert reader.feed(b"event:error\n") == []
+    assert reader.unfinished
+    assert reader.feed(b"\n") == [("error", "")]
+
+
+def test_object_outside_of_a_field() -> None:
+    """An error that a server writes between its events is no unknown field."""
+    assert EventReader().feed(b'{"error": 1}\n\n') == [("", '{"error": 1}')]
 
 
 def test_unfinished() -> None:
@@ -43,5 +57,5 @@ def test_unfinished() -> None:
     reader = EventReader()
     assert reader.feed(b"data: [DONE]\n") == []
     assert reader.unfinished
-    assert reader.feed(b"\n") == ["[DONE]"]
+    assert reader.feed(b"\n") == [("", "[DONE]")]
     assert not reader.unfinished
