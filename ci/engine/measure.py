@@ -146,7 +146,8 @@ def point_measure(
         cached_tokens=Number(whole.cached.value, whole.cached.reason),
         round_ms=tuple(1e3 * (whole.total_s - again.total_s) for again, whole in rounds),
         prompt_sha256=hashlib.sha256(json.dumps(list(prompt)).encode()).hexdigest(),
-        text_sha256=hashlib.sha256(whole.text.encode()).hexdigest(),
+        # JSON carries lone surrogates, which a model may well generate and UTF-8 does not know.
+        text_sha256=hashlib.sha256(whole.text.encode(errors="surrogatepass")).hexdigest(),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 
 from ci.engine.client import Failure, RequestFailedError, Streamed, Usage
@@ -12,7 +13,7 @@ from ci.engine.engines import Answer, served_answer
 from ci.engine.measure import measure_points, median_round, soak, steps_between
 from ci.engine.metrics import Growth, read_metrics
 from ci.engine.profile import Measure, Point
-from ci.results.throughput import Number
+from ci.results.throughput import Number, PointMeasure
 
 POINT = Point("prose", 100)
 PREFILL_S, STEP_S, TOKENS_PER_STEP = 2.0, 0.025, 3
@@ -168,6 +169,15 @@ def test_median_round() -> None:
     one, whole = engine.ask(range(100), 1), engine.ask(range(100), 9)
     rounds = [(one, replace(whole, total_s=total)) for total in (5.0, 3.0, 4.0)]
     assert median_round(rounds) == rounds[2]
+
+
+def test_text_that_is_none() -> None:
+    """A lone surrogate, which JSON can carry and UTF-8 cannot, ends neither the boot nor its file."""
+    texts = [{4: {"text": text}} for text in ("\ud800", "\udfff")]
+    found = [measure_points(Scripted(change=one), measure(), cached=True, depth=2) for one in texts]
+    (first,), (second,) = (points for points, _ in found)
+    assert first.text_sha256 != second.text_sha256
+    assert msgspec.json.decode(msgspec.json.encode(first), type=PointMeasure) == first
 
 
 def test_chunks_may_be_fewer() -> None:
