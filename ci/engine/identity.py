@@ -16,6 +16,17 @@ from ci.results.throughput import ArmSeen
 
 FLAG_MARK = "+"
 """Between an arm and each flag under which it runs."""
+GATE_SETS = (
+    "PYTHON",
+    "VLLM_CACHE_ROOT",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "VLLM_DISABLE_COMPILE_CACHE",
+    "VLLM_ENABLE_V1_MULTIPROCESSING",
+    "VLLM_NO_USAGE_STATS",
+    "VLLM_DO_NOT_TRACK",
+)
+"""How the names of variables begin that every boot gets from the gate: its imports and caches are these."""
 SUBJECT, PREVIOUS = "@subject", "@previous"
 """In a profile: the arm that a run is about, and the one with one patch less."""
 
@@ -33,7 +44,7 @@ def parse_arm(text: str) -> ArmUnderTest:
     """The arm that a session's word names.
 
     Raises:
-        UsageError: a flag is not NAME=VALUE, or stands twice.
+        UsageError: a flag is not NAME=VALUE, stands twice, or is the gate's to set.
     """
     arm, *words = text.split(FLAG_MARK)
     flags: dict[str, str] = {}
@@ -43,6 +54,8 @@ def parse_arm(text: str) -> ArmUnderTest:
             raise UsageError(
                 f"{text!r}: {word!r} is not a flag NAME=VALUE", remedy="packed+VLLM_INT4_MQ_3D=0"
             )
+        if name.startswith(GATE_SETS):
+            raise UsageError(f"{text!r}: {name} is set by the gate itself", remedy="leave it out")
         flags[name] = value
     if not arm:
         raise UsageError(f"{text!r} names no arm", remedy="packed+VLLM_INT4_MQ_3D=0")

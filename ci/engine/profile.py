@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ci.errors import GateError
+from ci.engine.identity import GATE_SETS, parse_arm
+from ci.errors import GateError, UsageError
 
 PROFILES = Path(__file__).parent / "profiles"
 SCHEMA_VERSION = 1
@@ -26,7 +27,13 @@ VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
+MOST = 86_400.0
+"""A day in seconds, and above any load and power limit: `inf` would wait for ever, or limit nothing."""
+Positive = Annotated[float, msgspec.Meta(gt=0, le=MOST)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
+Word = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*\Z")]
+"""What a process can be started with: a NUL ends a word there."""
+Variable = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 Reading = Literal["memory", "clocks", "power_limit", "temperature", "throttle", "processes"]
 """What the driver can be asked for: the names of `ci.lanes.gpu.READINGS`."""
 KernelPath = Literal["2D", "3D", "any"]
@@ -40,9 +47,9 @@ class ProfileError(GateError):
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is served; a folder or a name, with variables."""
 
-    path: str
-    drafter: str | None = None
-    method: str | None = None
+    path: Word
+    drafter: Word | None = None
+    method: Word | None = None
     """The speculative method, such as `dflash`."""
     depth: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Tokens drafted per step."""
@@ -53,7 +60,7 @@ class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_model_len: Count
     max_num_seqs: list[Count]
-    """One boot each."""
+    """One boot each; a single one where requests are timed."""
     max_num_batched_tokens: Count | None = None
     gpu_memory_utilization: Share | None = None
     prefix_cache: bool | None = None
@@ -65,7 +72,7 @@ class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compiler: Literal["eager", "inductor"] | None = None
     """Backend of torch.compile. `eager` traces and splits the graph for CUDA graphs as ever and compiles
     nothing: a small model boots faster, with the same attention."""
-    flags: list[str] = []
+    flags: list[Word] = []
     """Further words of the command line."""
 
 
@@ -109,7 +116,7 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a throughput session of this profile times, and how it is judged."""
 
-    arms: tuple[str, str]
+    arms: tuple[Word, Word]
     """Reference and subject, each an arm and the flags it runs under: `patched+VLLM_INT4_MQ_3D=0`.
 
     `@subject` is the arm that the run is about, `@previous` the one with one patch less.
@@ -129,11 +136,11 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     are full from the first step on; a boot whose steps are not full is not compared."""
     paths: tuple[KernelPath, KernelPath] | None = None
     """The kernel that verify batches of a full draft take in either arm, where the session is about that."""
-    soak_s: float = 60.0
+    soak_s: Seconds = 60.0
     """How long the GPU works before the first counted boot."""
-    boot_s: float = 180.0
+    boot_s: Seconds = 180.0
     """An estimate of one boot with its requests, for the first announcement only."""
-    dummy_layers: tuple[int, int] = (8, 2)
+    dummy_layers: tuple[Count, Count] = (8, 2)
     """Of target and drafter, where the model is the dummy."""
     not_run: list[str] = []
     """What its origin says was not run there."""
@@ -154,7 +161,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     serve: Serve
     needs: str | None = None
     """What the pinned wheel lacks and a series has to bring."""
-    env: dict[str, str] = {}
+    env: dict[Variable, Word] = {}
+    """Of the engine, beside what the gate sets itself."""
     expect: Expect = Expect()
     limits: Limits = Limits()
     measure: Measure | None = None
@@ -174,7 +182,10 @@ def parse_profile(text: str, path: Path) -> Profile:
     try:
         profile = msgspec.convert(tomllib.loads(text), Profile, strict=True)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise ProfileError(f"{path}: {error}", remedy="docs/membudget.md shows a profile") from error
+        raise ProfileError(
+            f"{path}: {error}",
+            remedy="docs/membudget.md shows a profile, docs/throughput.md one with a [measure] table",
+        ) from error
     if profile.schema != SCHEMA_VERSION:
         raise ProfileError(f"{path}: schema {profile.schema}, this version reads {SCHEMA_VERSION}")
     if path.stem != profile.name:
@@ -189,6 +200,9 @@ def parse_profile(text: str, path: Path) -> Profile:
         )
     if not profile.serve.max_num_seqs:
         raise ProfileError(f"{path}: max_num_seqs must list at least one number of sequences")
+    for name in profile.env:
+        if name.startswith(GATE_SETS):
+            raise ProfileError(f"{path}: env: {name} is set by the gate itself", remedy="leave it out")
     if profile.measure is not None:
         check_measure(profile, profile.measure, path)
     return profile
@@ -198,9 +212,19 @@ def check_measure(profile: Profile, measure: Measure, path: Path) -> None:
     """Refuse a measure that could not say anything.
 
     Raises:
-        ProfileError: no point, a point twice, too few tokens, too long, even rounds, a circle that nothing
-            would meet, or a judge that the lineage forbids.
+        ProfileError: no arm, no point, a point twice, too few tokens, too long, even rounds, several numbers
+            of sequences, a circle that nothing would meet, or a judge that the lineage forbids.
     """
+    for arm in measure.arms:
+        try:
+            parse_arm(arm)
+        except UsageError as error:
+            raise ProfileError(f"{path}: measure.arms: {error.what}", remedy=error.remedy) from error
+    if len(profile.serve.max_num_seqs) > 1:
+        raise ProfileError(
+            f"{path}: serve.max_num_seqs is {profile.serve.max_num_seqs}, and requests are timed at one",
+            remedy="one profile for each",
+        )
     names = [point.name for point in measure.points]
     if not names or len(set(names)) < len(names):
         raise ProfileError(f"{path}: measure.points is empty or names a point twice")

@@ -52,7 +52,10 @@ def test_parse_arm() -> None:
     assert dict(parse_arm("a+X=1+Y=b=c").flags) == {"X": "1", "Y": "b=c"}
 
 
-@pytest.mark.parametrize("text", ["", "+X=1", "patched+X", "patched+=1", "patched+X=1+X=2", "patched+a b=1"])
+NO_FLAGS = ["X", "=1", "X=1+X=2", "a b=1", "PYTHONPATH=/x", "VLLM_CACHE_ROOT=/x"]
+
+
+@pytest.mark.parametrize("text", ["", "+X=1", *(f"patched+{flag}" for flag in NO_FLAGS)])
 def test_no_arm(text: str) -> None:
     """What names no arm or no flag is refused."""
     with pytest.raises(UsageError):

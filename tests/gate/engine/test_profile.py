@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
+from ci.engine.boot import serve_launch
 from ci.engine.identity import parse_arm
 from ci.engine.profile import (
     PROFILES,
@@ -142,6 +145,17 @@ def test_what_a_profile_may_read_is_what_a_driver_can_say() -> None:
     assert set(get_args(Reading)) == set(READINGS)
 
 
+@pytest.mark.parametrize(("page", "name"), [("membudget", "rtx4090-memory"), ("throughput", "any-gpu-shown")])
+def test_the_pages_show_profiles(page: str, name: str) -> None:
+    """What a refusal points at can be used as it stands, and shows a [measure] table where it says so."""
+    text = (PROFILES.parents[2] / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert (parse_profile(shown, Path(f"{name}.toml")).measure is not None) == (page == "throughput")
+    with pytest.raises(ProfileError) as caught:
+        parse("")
+    assert f"docs/{page}.md" in str(caught.value.remedy)
+
+
 GOOD = (PROFILES / "rtx3090-memory.toml").read_text(encoding="utf-8")
 
 
@@ -164,6 +178,11 @@ def parse(text: str) -> Profile:
         ("max_model_len = 180000", "max_model_len = 9\ngpu_memory_utilization = 7.5", "`float` <= 1"),
         ("load_average = 1.3", "load_average = nan", "`float` > 0"),
         ("load_average = 1.3", "boot_timeout_s = -1.0", "`float` > 0"),
+        ("load_average = 1.3", "load_average = inf", r"load_average"),
+        ("load_average = 1.3", "boot_timeout_s = inf", "boot_timeout_s"),
+        ('VLLM_INT4_MQ_3D = "1"', 'VLLM_INT4_MQ_3D = "a\\u0000"', r"`\$\.env"),
+        ("VLLM_INT4_MQ_3D =", '"A=B" =', r"`\$\.env"),
+        ("[serve]", '[serve]\nflags = ["\\u0000"]', r"serve\.flags"),
         ('must_read = ["memory"', 'must_read = ["memroy"', "memroy"),
         ("schema = 1", "schema = 2", "schema 2"),
         ("schema = 1", "schema = ", "rtx3090-memory.toml"),
@@ -176,6 +195,45 @@ def test_damaged_profile(old: str, new: str, words: str) -> None:
     assert GOOD.count(old) == 1
     with pytest.raises(ProfileError, match=words):
         parse(GOOD.replace(old, new))
+
+
+TIMED = (PROFILES / "any-gpu-verify.toml").read_text(encoding="utf-8")
+ARMS = 'arms = ["@previous", "@subject"]'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("rounds = 15", "rounds = 14", "14 rounds have no median"),
+        *[("soak_s = 10.0", f"soak_s = {value}", r"measure\.soak_s") for value in ("-1", "nan", "inf")],
+        *[("boot_s = 35.0", f"boot_s = {value}", r"measure\.boot_s") for value in ("-5", "nan", "inf")],
+        ("dummy_layers = [8, 1]", "dummy_layers = [0, -1]", r"measure\.dummy_layers"),
+        ("max_num_seqs = [1]", "max_num_seqs = [4, 16]", r"serve\.max_num_seqs is \[4, 16\]"),
+        (ARMS, 'arms = ["@previous", "@subject+X"]', r"measure\.arms: .*'X' is not a flag"),
+        (ARMS, 'arms = ["", "@subject"]', r"measure\.arms: '' names no arm"),
+    ],
+)
+def test_a_measure_that_says_nothing(old: str, new: str, words: str) -> None:
+    """Numbers that cannot be meant, arms that are none, and lists of which only a part would be used."""
+    assert TIMED.count(old) == 1
+    with pytest.raises(ProfileError, match=rf"^any-gpu-verify\.toml: .*{words}") as caught:
+        parse_profile(TIMED.replace(old, new), Path("any-gpu-verify.toml"))
+    assert caught.value.remedy
+
+
+def test_what_the_gate_sets_itself(tmp_path: Path) -> None:
+    """Neither [env] nor a flag of an arm may name what a launch sets: the gate's value would be gone."""
+    bare = load_profile("rtx4090-memory")
+    folders = {"arm_root": tmp_path, "folder": tmp_path, "bytecode": tmp_path}
+    launch = serve_launch(replace(bare, env={}), 4, variables=MODELS, in_process=True, **folders)
+    made = launch.env.keys() - MODELS.keys()
+    assert {"PYTHONPATH", "VLLM_CACHE_ROOT"} <= made
+    for name in made:
+        in_env = TIMED.replace("VLLM_USE_FLASHINFER_SAMPLER", name)
+        in_arm = TIMED.replace(ARMS, f'arms = ["@previous", "@subject+{name}=1"]')
+        for text, where in ((in_env, "env"), (in_arm, r"measure\.arms")):
+            with pytest.raises(ProfileError, match=rf"^any-gpu-verify\.toml: {where}: .*{name}"):
+                parse_profile(text, Path("any-gpu-verify.toml"))
 
 
 @pytest.mark.parametrize(
@@ -214,15 +272,6 @@ def test_the_slowed_arm_differs_in_nothing_else() -> None:
 )
 def test_a_circle_that_nothing_would_meet(old: str, new: str) -> None:
     """It is there for n-gram drafts, and a chat's own tail would be left out."""
-    text = (PROFILES / "any-gpu-verify.toml").read_text(encoding="utf-8")
-    assert text.count(old) == 1
+    assert TIMED.count(old) == 1
     with pytest.raises(ProfileError, match="a circle is met by n-gram drafts"):
-        parse_profile(text.replace(old, new), Path("any-gpu-verify.toml"))
-
-
-def test_even_rounds_have_no_median() -> None:
-    """What counts of several rounds is one that really was."""
-    timed = (PROFILES / "any-gpu-verify.toml").read_text(encoding="utf-8")
-    assert timed.count("rounds = 15") == 1
-    with pytest.raises(ProfileError, match=": 14 rounds have no median"):
-        parse_profile(timed.replace("rounds = 15", "rounds = 14"), Path("any-gpu-verify.toml"))
+        parse_profile(TIMED.replace(old, new), Path("any-gpu-verify.toml"))
