@@ -119,7 +119,7 @@ def stream(
         url: `/v1/completions` or `/v1/chat/completions` of a server.
         body: the request, without `stream`; one choice.
         idle_s: longest silence.
-        deadline_s: longest duration of the whole request.
+        deadline_s: longest duration of the whole request, looked at whenever a part of the body has come.
 
     Raises:
         RequestFailedError: with the kind of the failure.

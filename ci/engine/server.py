@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import http.client
 import json
 import os
 import signal
@@ -10,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +28,8 @@ STOP_S = 6.5
 """How long the keeper may take before its work is done for it: a cancelled job has seven seconds."""
 REQUEST_S = 120.0
 ROOT = Path(__file__).parents[2]
+NO_ANSWER = (OSError, http.client.HTTPException, ValueError, RecursionError)
+"""What asking raises: refused, cut and late; no HTTP, or a body that ends early; no JSON, or too deep."""
 
 
 class ServerError(GateError):
@@ -111,7 +113,7 @@ class Server:
         try:
             with urllib.request.urlopen(self.url("/health"), timeout=5) as answer:  # noqa: S310 - our own host
                 return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError, ValueError):
+        except NO_ANSWER:
             return False
 
     def get(self, path: str) -> str | None:
@@ -119,7 +121,7 @@ class Server:
         try:
             with urllib.request.urlopen(self.url(path), timeout=10) as answer:  # noqa: S310 - our own host
                 return str(answer.read().decode(errors="replace")) if answer.status == 200 else None
-        except (OSError, urllib.error.URLError, ValueError):
+        except NO_ANSWER:
             return None
 
     def complete(self, prompt: str | Sequence[Sequence[int]], max_tokens: int = 16) -> str | None:
@@ -134,7 +136,7 @@ class Server:
             with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:  # noqa: S310 - our own host
                 said: Any = json.loads(answer.read())
             return str(said["choices"][0]["text"])
-        except (OSError, urllib.error.URLError, ValueError, KeyError, IndexError, TypeError):
+        except (*NO_ANSWER, KeyError, IndexError, TypeError):
             return None
 
     def post(self, path: str, asked: Mapping[str, Any], timeout_s: float = REQUEST_S) -> dict[str, Any]:
@@ -149,8 +151,9 @@ class Server:
         try:
             with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310 - our own host
                 said: Any = json.loads(answer.read())
-        except (OSError, ValueError) as error:
-            raise ServerError(f"{path}: no usable answer: {error}", remedy=f"look at {self.log}") from error
+        except NO_ANSWER as error:
+            # The text alone may be the bytes that came, where they are no HTTP.
+            raise ServerError(f"{path}: no usable answer: {error!r}", remedy=f"look at {self.log}") from error
         if not isinstance(said, dict):
             raise ServerError(f"{path}: answered no object", remedy=f"look at {self.log}")
         return said

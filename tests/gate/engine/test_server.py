@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from ci.engine.orphans import abandoned, end_marked, marked
 from ci.engine.server import Health, Server, ServerError
+from tests.gate.engine.test_client import played
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -182,6 +185,33 @@ def test_own_boots_are_not_abandoned(tmp_path: Path) -> None:
         found = pids(tmp_path)
         assert [mark for _, mark in abandoned() if mark == server.mark] == []
         assert {pid for pid, _ in marked(server.mark)} >= set(found)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"a":',
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"\x00\r\n\r\n",
+        b"",
+        b"HTTP/1.1 500 Internal Server Error\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 200_000,
+    ],
+    ids=["cut", "no chunk", "no http", "nothing", "status", "no json"],
+)
+def test_an_answer_that_is_none(tmp_path: Path, answer: bytes) -> None:
+    """However an answer fails, it is a named error, or nothing where an answer may be missing."""
+
+    def asked(ask: Callable[[Server], object]) -> object:
+        with played(answer) as url:
+            return ask(Server([], {}, tmp_path / "server.log", port=int(urlsplit(url).port or 0)))
+
+    with pytest.raises(ServerError, match=r"^/x: no usable answer: [ -~]+\n") as caught:
+        asked(lambda server: server.post("/x", {}))
+    assert str(tmp_path / "server.log") in str(caught.value.remedy)
+    assert asked(lambda server: server.complete("hello")) is None
+    assert (asked(lambda server: server.get("/metrics")) is None) == (b"[[" not in answer)
+    assert asked(Server.healthy) == (b" 200 " in answer)
 
 
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
