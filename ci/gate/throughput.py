@@ -24,6 +24,8 @@ UNITS = {
 }
 PAIRED = tuple(UNITS)
 """Metrics that become records with their boots."""
+PACES = ("step_ms", "isolated_step_ms", "decode_tok_s", "isolated_tok_s")
+"""What tells how fast a boot was, best first: where steps could not be counted, the rates of tokens do."""
 LEAST_AGREEMENT = 0.02
 """Boots of one arm from one cache may differ by so much before anything is suspected; the published spread of
 four boots is 0.9%, and a poisoned artifact costs 160%."""
@@ -42,6 +44,13 @@ def session_problems(
         noise_of_boot: standard deviation of one boot on this lane, as a fraction; 0 where it is not known.
     """
     problems = [f"boot {boot.place} ({boot.arm}): {problem}" for boot in boots for problem in boot.problems]
+    problems += [
+        problem
+        for boot in boots
+        for point in head.points
+        for metric in PAIRED
+        if (problem := not_positive(boot, point, metric))
+    ]
     if problems:
         return problems
     for boot in boots:
@@ -50,7 +59,11 @@ def session_problems(
         missing = [point for point in head.points if boot.point(point) is None]
         if missing:
             problems.append(f"boot {boot.place} did not measure {', '.join(missing)}")
-    problems += unequal(boots, "pool tokens", lambda boot: boot.pool_tokens.value)
+    unread = [boot for boot in boots if boot.pool_tokens.value is None]
+    problems += [
+        f"boot {boot.place}: its pool tokens are not known: {boot.pool_tokens.reason}" for boot in unread
+    ]
+    problems += [] if unread else unequal(boots, "pool tokens", lambda boot: boot.pool_tokens.value)
     for point in head.points:
         for what, field in (
             ("prompt tokens", "prompt_tokens"),
@@ -83,6 +96,21 @@ def value_of(point: str, field: str) -> Callable[[BootMeasure], object]:
     return read
 
 
+def number_of(boot: BootMeasure, point: str, metric: str) -> Number:
+    """A metric of one prompt, or why there is none."""
+    measured = boot.point(point)
+    number: Number = getattr(measured, metric) if measured else Number(None, "not measured")
+    return number
+
+
+def not_positive(boot: BootMeasure, point: str, metric: str) -> str | None:
+    """A sentence if a metric has a value that no ratio can be made of; a value that is not known is none."""
+    value = number_of(boot, point, metric).value
+    if value is None or (math.isfinite(value) and value > 0):
+        return None
+    return f"boot {boot.place}: {metric} of {point} is {value:g}, not a positive number"
+
+
 def unequal(boots: Sequence[BootMeasure], what: str, read: Callable[[BootMeasure], object]) -> list[str]:
     """A sentence if the boots differ in something that has to be equal."""
     values = list(dict.fromkeys(read(boot) for boot in boots))
@@ -103,13 +131,15 @@ def disagreements(boots: Sequence[BootMeasure], head: SessionHead, noise_of_boot
     allowed = max(LEAST_AGREEMENT, DEVIATIONS * noise_of_boot)
     found = []
     for point in head.points:
-        timed = [(boot, steps) for boot in boots if (steps := step_ms(boot, point)) is not None]
-        if len(timed) < 2:
+        timed = paces(boots, point)
+        if not timed:
+            unknown = f"{point}: nothing tells how fast all boots of {boots[0].arm} were"
+            found.append(f"{unknown}, so a poisoned artifact could not be seen")
             continue
-        fastest, slowest = (pick(timed, key=lambda one: one[1]) for pick in (min, max))
-        times = slowest[1] / fastest[1]
+        fastest, slowest = (pick(timed, key=lambda one: one[0]) for pick in (min, max))
+        times = slowest[0] / fastest[0]
         if times - 1 > allowed:
-            found.append(describe_disagreement(point, fastest[0], slowest[0], times, allowed))
+            found.append(describe_disagreement(point, fastest[1], slowest[1], times, allowed))
     return found
 
 
@@ -129,10 +159,15 @@ def describe_disagreement(
     return f"{words}, more than {allowed:.1%} allows for one arm"
 
 
-def step_ms(boot: BootMeasure, point: str) -> float | None:
-    """Milliseconds per step of one prompt; None if not known."""
-    measured = boot.point(point)
-    return None if measured is None else measured.step_ms.value
+def paces(boots: Sequence[BootMeasure], point: str) -> list[tuple[float, BootMeasure]]:
+    """How long each boot took for a step or a token, by the first metric that all know; empty without one."""
+    for metric in PACES:
+        values = [number_of(boot, point, metric).value for boot in boots]
+        known = [value for value in values if value is not None]
+        if len(known) == len(boots):
+            times = [1 / value if UNITS[metric] == "tok/s" else value for value in known]
+            return list(zip(times, boots, strict=True))
+    return []
 
 
 @dataclass(frozen=True)
@@ -159,13 +194,12 @@ class Judged:
 
 
 def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metric: str) -> AbSession | str:
-    """The boots of one metric as a session; the reason where a value is not known."""
+    """The boots of one metric as a session; the reason where a value is not known or no positive number."""
     values: list[float] = []
     for boot in boots:
-        measured = boot.point(point)
-        number: Number = getattr(measured, metric) if measured else Number(None, "not measured")
-        if number.value is None:
-            return f"boot {boot.place}: {number.reason}"
+        number, problem = number_of(boot, point, metric), not_positive(boot, point, metric)
+        if number.value is None or problem:
+            return problem or f"boot {boot.place}: {number.reason}"
         values.append(number.value)
     return AbSession(head.run, head.arms, "".join(boot.letter for boot in boots), tuple(values))
 
@@ -319,6 +353,22 @@ def single_records(
         Record(case, "prompt_tokens", next(one.prompt_tokens for one in measured), "tokens"),
         Record(case, "texts", len({one.text_sha256 for one in measured}), "texts"),
     ]
+
+
+def texts_words(head: SessionHead, boots: Sequence[BootMeasure]) -> str:
+    """A line about the texts that boots wrote after each prompt: that they differ is never a failure."""
+    found = []
+    for point in head.points:
+        ours, theirs = (
+            {one.text_sha256 for boot in boots if boot.letter == letter and (one := boot.point(point))}
+            for letter in "AB"
+        )
+        if len(ours | theirs) > 1:
+            common = len(ours & theirs)
+            found.append(f"{point}: {len(ours)} of A, {len(theirs)} of B, {common} in common")
+    return (
+        f"texts differ, which is no failure: {'; '.join(found)}" if found else "texts: the same in all boots"
+    )
 
 
 def boot_deviation(noises: Iterable[Noise]) -> float:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ci.gate.ab import Design, Estimate, Noise
 from ci.gate.throughput import (
+    PACES,
     Judge,
     Judged,
     awaits_confirmation,
@@ -22,6 +23,7 @@ from ci.gate.throughput import (
     results_of,
     session_of,
     session_problems,
+    texts_words,
 )
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
@@ -50,10 +52,24 @@ FAULTS: dict[str, tuple[int, dict[str, object], str]] = {
         {"pool_tokens": Number(184_000.0)},
         "pool tokens differ: 185373.0 in boot 0, 184000.0 in boot 3",
     ),
-    "pool unread": (3, {"pool_tokens": Number(None, "no line")}, "pool tokens differ"),
+    "pool unread": (
+        3,
+        {"pool_tokens": Number(None, "no line")},
+        "boot 3: its pool tokens are not known: no line",
+    ),
     "prompt": (1, {"points": (point(26.0, prompt_tokens=6746),)}, f"{POINT}: prompt tokens differ"),
     "other prompt": (1, {"points": (point(26.0, prompt_sha256="q"),)}, f"{POINT}: prompts differ"),
     "generated": (1, {"points": (point(26.0, completion_tokens=500),)}, f"{POINT}: generated tokens differ"),
+    "zero": (
+        1,
+        {"points": (point(26.0, isolated_step_ms=Number(0.0)),)},
+        f"boot 1: isolated_step_ms of {POINT} is 0, not a positive number",
+    ),
+    "negative": (
+        2,
+        {"points": (point(26.0, decode_tok_s=Number(-1.5)),)},
+        f"boot 2: decode_tok_s of {POINT} is -1.5, not a positive number",
+    ),
     "not measured": (1, {"points": ()}, f"boot 1 did not measure {POINT}"),
     "gpu": (
         3,
@@ -76,6 +92,25 @@ def test_invalid(name: str) -> None:
         assert record.value is None
         assert record.reason == f"the session is invalid: {problems[0]}"
         assert record.sessions == ()
+
+
+def test_pools_that_nobody_could_read() -> None:
+    """Unknown in every boot is not equal in every boot."""
+    unread = [replace(one, pool_tokens=Number(None, "no line")) for one in boots(2)]
+    assert session_problems(head(), unread) == [
+        f"boot {place}: its pool tokens are not known: no line" for place in range(4)
+    ]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf])
+def test_a_value_that_no_ratio_can_be_made_of(value: float) -> None:
+    """It is judged invalid by name, not by a traceback."""
+    bad = changed(boots(2), 3, boot(3, 26.0, points=(replace(point(26.0), step_ms=Number(value)),)))
+    words = f"boot 3: step_ms of {POINT} is {value:g}, not a positive number"
+    assert session_of(head(), bad, POINT, "step_ms") == words
+    assert judge_points(head(), bad, [JUDGE])[0].verdict is Verdict.INVALID
+    assert blind_prompts(head(), bad, JUDGE) == [POINT]
+    assert enough(head(), bad, [JUDGE], 0.0) == f"invalid: {words}"
 
 
 def test_blocks_may_run_on_two_cards_of_a_kind() -> None:
@@ -109,8 +144,6 @@ def test_one_cache_disagrees() -> None:
     assert session_problems(head(), slow, noise_of_boot=0.0205) == []
     assert session_problems(head(), slow, noise_of_boot=0.0195) == [problem.replace("2.0%", "9.8%")]
     assert records_of("steps", head(), slow)[0].value is None
-    unread = [replace(one, points=(replace(point(26.0), step_ms=Number(None, "?")),)) for one in slow]
-    assert session_problems(head(), unread) == []
 
 
 def test_fresh_boots_may_be_noisy() -> None:
@@ -134,6 +167,29 @@ def test_poisoned_artifact_is_named() -> None:
         disagreements([wrote, boot(3, 26.1, lineage="warm", modules_loaded=2, modules_compiled=0)], head(), 0)
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ("decode_tok_s", "differ 2.60 times: full speed where the code was compiled"),
+        ("isolated_tok_s", "differ 2.60 times: full speed where the code was compiled"),
+        ("isolated_step_ms", "differ 2.60 times: full speed where the code was compiled"),
+        (
+            None,
+            "nothing tells how fast all boots of token-units were, so a poisoned artifact could not be seen",
+        ),
+    ],
+)
+def test_poison_without_a_count_of_steps(known: str | None, words: str) -> None:
+    """Boots of one cache are held against each other by what all of them know, and are invalid without it."""
+    lost = {metric: Number(None, "/metrics not served") for metric in PACES if metric != known}
+    its = [
+        boot(0, 26.0, points=(replace(point(26.0), **lost),)),
+        boot(3, 26.0, modules_loaded=2, modules_compiled=0, points=(replace(point(67.6), **lost),)),
+    ]
+    (found,) = disagreements(its, head(), 0.0)
+    assert words in found
 
 
 @pytest.mark.parametrize(
@@ -268,6 +324,15 @@ def test_text_divergence_is_counted() -> None:
     its = [replace(one, points=(point(26.0, text=one.letter),)) for one in boots(2)]
     texts = next(record for record in records_of("steps", head(), its) if record.metric == "texts")
     assert (texts.value, texts.reason) == (2, None)
+
+
+def test_words_about_texts() -> None:
+    """At which prompts boots wrote other texts, and whether the arms have one in common."""
+    its = boots(2)
+    assert texts_words(head(), its) == "texts: the same in all boots"
+    drifted = changed(its, 3, replace(its[3], points=(point(26.0, text="u"),)))
+    words = f"texts differ, which is no failure: {POINT}: 2 of A, 1 of B, 1 in common"
+    assert texts_words(head(), drifted) == words
 
 
 def test_unread_steps() -> None:

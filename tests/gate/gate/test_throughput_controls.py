@@ -39,6 +39,19 @@ def test_loss_that_drowns_in_noise_is_not_found() -> None:
     assert verdict is not Verdict.REGRESSED
 
 
+def test_poison_is_caught_without_a_count_of_steps() -> None:
+    """Where the scheduler's iterations cannot be read, the rate of tokens shows it."""
+    unread = Number(None, "/metrics not served")
+    good = [
+        replace(one, points=(replace(one.points[0], step_ms=unread, isolated_step_ms=unread),))
+        for one in boots(4, noise=0.0)
+    ]
+    assert session_problems(head(), good) == []
+    problems = session_problems(head(), poisoned(good))
+    assert len(problems) == 2
+    assert all("2.60 times" in one and "a poisoned artifact" in one for one in problems)
+
+
 def test_poison_is_caught_and_named() -> None:
     """The simulated artifact: the first boot of each arm at full speed, the others 2.6 times slower."""
     good = boots(4, noise=0.0)
