@@ -103,12 +103,21 @@ def wait_quiet(setup: Setup) -> None:
 
 
 def busy_others(states: Sequence[GpuState]) -> list[str]:
-    """Which of the host's other GPUs are at work."""
+    """Which of the host's other GPUs are at work, or may be."""
     return [
-        f"GPU {state.uuid or number} of this host is in use"
+        f"GPU {state.uuid or number} of this host {words}"
         for number, state in enumerate(states, start=1)
-        if state.pids or (state.used_bytes or 0) > IDLE_BYTES
+        if (words := busy_words(state))
     ]
+
+
+def busy_words(state: GpuState) -> str | None:
+    """What keeps a GPU from being idle; None if nothing."""
+    if state.pids or (state.used_bytes or 0) > IDLE_BYTES:
+        return "is in use"
+    if state.pids is None and state.used_bytes is None:
+        return "cannot be read, so it may be in use"
+    return None
 
 
 def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
@@ -175,8 +184,8 @@ def boot_arm(
     """
     wait_quiet(setup)
     folder = setup.folder / "engine" / name
-    flags = {**arm.flags, DEBUG: "1" if debug else "0"}
-    profile = replace(setup.profile, env={**setup.profile.env, **flags, **KEPT_ENVIRONMENT})
+    flags = arm_flags(setup, arm, debug)
+    profile = replace(setup.profile, env={**flags, **KEPT_ENVIRONMENT})
     if caches is not None:
         require_clean(caches)
     launch = serve_launch(
@@ -214,6 +223,11 @@ def boot_arm(
     return run, lines, setup.machine.clock() - begun
 
 
+def arm_flags(setup: Setup, arm: ArmUnderTest, debug: bool) -> dict[str, str]:
+    """Variables that all processes of an arm's boot must have: the profile's, over them the arm's own."""
+    return {**setup.profile.env, **arm.flags, DEBUG: "1" if debug else "0"}
+
+
 def boot_problems(
     setup: Setup, arm: ArmUnderTest, run: BootRun, watched: Watched, debug: bool = False
 ) -> list[str]:
@@ -221,7 +235,7 @@ def boot_problems(
     problem = problem_of(run.report)
     problems = [problem] if problem else []
     if watched.seen is not None:
-        wanted = ArmUnderTest(arm.text, arm.arm, {**arm.flags, DEBUG: "1" if debug else "0"})
+        wanted = ArmUnderTest(arm.text, arm.arm, arm_flags(setup, arm, debug))
         problems += identity_problems(watched.seen, wanted, setup.hashes[arm.arm])
     elif not problems:
         problems.append("it was never looked at while it was up")

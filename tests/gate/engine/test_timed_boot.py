@@ -36,7 +36,7 @@ def test_a_boot_in_one_process(bench: Bench) -> None:
     assert point.prefill_ms.value == pytest.approx(20.0)
     assert boot.pool_tokens == Number(16.0 * 10812)
     assert boot.seen is not None
-    assert boot.seen.flags == {FLAG: "1", timed_boot.DEBUG: "0"}
+    assert boot.seen.flags == {FLAG: "1", timed_boot.DEBUG: "0", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
     assert boot.seen.root_first
     assert boot.seen.scratch == "2 loaded, 8 adopted, 0 late"
     assert boot.machine["load_average"] == 0.3
@@ -104,6 +104,9 @@ def test_another_arm(bench: Bench) -> None:
     """Another flag in the processes, another folder first, or another series: not the arm it is taken for."""
     bench.env = {FLAG: "1"}
     assert any(f"{FLAG} is '1'" in one for one in bench.boot(0).problems)
+    bench.env = {"VLLM_USE_FLASHINFER_SAMPLER": "1"}  # not a flag of the arm: the profile's
+    words = "VLLM_USE_FLASHINFER_SAMPLER is '1' in the engine's processes, not '0'"
+    assert bench.boot(0).problems == (words,)
     bench.env = {"PYTHONPATH": "/elsewhere"}
     assert any("does not import vLLM from the arm" in one for one in bench.boot(0).problems)
     bench.env, bench.hash = {}, "other"
@@ -144,7 +147,22 @@ def test_quiet(bench: Bench) -> None:
     )
     with pytest.raises(GpuUnfitError, match="GPU 1 of this host is in use"):
         wait_quiet(bench.setup(limited, machine=busy))
-    assert busy_others([QUIET, parse_state({}, None, (5,))]) == ["GPU 2 of this host is in use"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "pids", "words"),
+    [
+        (None, (5,), ["GPU 1 of this host is in use"]),
+        ("9000", None, ["GPU 1 of this host is in use"]),
+        (None, None, ["GPU 1 of this host cannot be read, so it may be in use"]),
+        ("300", None, []),
+        (None, (), []),
+    ],
+)
+def test_busy_others(memory: str | None, pids: tuple[int, ...] | None, words: list[str]) -> None:
+    """At work, idle by one reading at least, or not known to be idle; a host without others has none."""
+    assert busy_others([parse_state({"memory.used": memory} if memory else {}, None, pids)]) == words
+    assert busy_others([]) == []
 
 
 @pytest.mark.parametrize(("tokens_per_step", "found"), [(8, 0), (3, 1)])
