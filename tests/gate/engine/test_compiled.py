@@ -20,13 +20,19 @@ INFO = "(EngineCore pid=7) INFO 01-02 03:04:05"
 LOADS = f"{INFO} [decorators.py:312] Directly load AOT compilation from path /c/a\n"
 COMPILES = f"{INFO} [backends.py:394] Compiling a graph for compile range (1, 2048) takes 4.21 s\n"
 SAVES = f"{INFO} [decorators.py:709] saved AOT compiled function to /c/b\n"
-CACHES = f"{INFO} [backends.py:379] Cache the graph of compile range (1, 2048)\n"
+CACHES = f"{INFO} [backends.py:379] Cache the graph of compile range (1, 2048) for later use\n"
+LOADS_RANGE = (
+    f"{INFO} [backends.py:286] Directly load the compiled graph(s) for compile range (1, 2048) "
+    "from the cache, took 0.214 s\n"
+)
 
 
 @pytest.mark.parametrize(
     ("log", "loaded", "compiled"),
     [
-        (COMPILES * 2 + CACHES + SAVES, 0, 3),
+        (COMPILES * 2 + CACHES + SAVES, 0, 4),
+        # A range whose first graph was compiled and whose last one was loaded.
+        (CACHES + LOADS_RANGE, 1, 1),
         (LOADS * 2, 2, 0),
         (LOADS + COMPILES + SAVES, 1, 2),
         ("INFO 01-02 03:04:05 [x.py:1] torch.compile took 1.61 s in total\n", 0, 0),
