@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ci.commands.run import arms_by_name
 from ci.commands.throughput_session import Throughput, checked_pairs, measure_of
-from ci.engine.profile import Profile, load_profile
+from ci.engine.profile import Profile, load_profile, timed_names
 from ci.errors import ExitCode, UsageError
 from ci.lanes.conditions import detect_lane
 from ci.lanes.gpu import GpuUnfitError, lease, read_state
@@ -62,6 +62,10 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.blocks is not None and args.blocks < 1:
         raise UsageError(f"--blocks {args.blocks}: at least 1")
     pairs = None if args.pairs is None else checked_pairs(args.pairs)
+    if args.profile not in (names := timed_names()):
+        raise UsageError(
+            f"{args.profile!r} is no profile with a [measure] table", remedy=f"one of: {', '.join(names)}"
+        )
     profile = chosen(load_profile(args.profile), args.arms, args.point)
     lane = machine_lane(profile)
     built = arms_by_name(args.arm, args.series, lane, args.flavour)

@@ -34,6 +34,7 @@ from ci.gate.throughput import (
     records_of,
     results_of,
     session_problems,
+    texts_words,
 )
 from ci.gate.verdict import Verdict, last_line, overall
 from ci.lanes.conditions import read_conditions, read_gpus
@@ -237,6 +238,7 @@ class Throughput:
             return self.last(Verdict.INVALID, problems[0])
         if outcome.boots:
             self.say(render_judged(judge_points(outcome.head, outcome.boots, self.judges)))
+            self.say(texts_words(outcome.head, outcome.boots) + "\n")
         results = results_of(self.records(outcome), self.profile.experiment, self.judges)
         verdict, _ = overall((result.verdict for result in results), control_failed=False)
         if outcome.stopped is None:

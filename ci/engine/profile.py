@@ -252,6 +252,11 @@ def profile_names(folder: Path = PROFILES) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
+def timed_names(folder: Path = PROFILES) -> list[str]:
+    """Those that say what to time."""
+    return [name for name in profile_names(folder) if load_profile(name, folder).measure is not None]
+
+
 def load_profile(name: str, folder: Path = PROFILES) -> Profile:
     """The profile called `name`.
 

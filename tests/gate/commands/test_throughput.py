@@ -18,7 +18,7 @@ from ci import cli
 from ci.commands import review, throughput, throughput_session
 from ci.engine import server, timed_boot
 from ci.engine.boot import Launch
-from ci.engine.profile import Measure, Point, load_profile
+from ci.engine.profile import Measure, Point, load_profile, profile_names
 from ci.lanes.gpu import GpuState, parse_state
 from ci.results.aa import write_aa
 from ci.results.records import AaSession, AbSession, Acceptance
@@ -173,6 +173,7 @@ def test_verdicts_after_one_block(
         *("census-A", "census-B", "000-A", "001-B", "002-B", "003-A")
     ]
     assert "would have seen a loss of" in out
+    assert "\ntexts: the same in all boots\n" in out
     assert "2 untimed and at most 16 timed boots to run" in out
 
 
@@ -276,6 +277,18 @@ def test_refused(machine: Machine, command: Command, words: list[str], said: str
     code, out = command(*words)
     assert code == 2
     assert said in out
+    assert machine.booted == []
+
+
+@pytest.mark.parametrize("name", ["any-gpu", "rtx3090-memory"])
+def test_profiles_that_time_something_are_named(
+    machine: Machine, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """A profile that does not exist, or that has nothing to time: those that have are listed, no others."""
+    assert cli.main(["throughput", name]) == 2
+    said = capsys.readouterr()
+    listed = (said.out + said.err).partition("one of: ")[2].partition("\n")[0].split(", ")
+    assert listed == [one for one in profile_names() if load_profile(one).measure is not None]
     assert machine.booted == []
 
 
