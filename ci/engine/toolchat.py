@@ -127,5 +127,5 @@ def decision_of(message: Mapping[str, Any]) -> tuple[str, int | None]:
         function = calls[0]["function"]
         arguments = json.loads(function["arguments"])
         return str(function["name"]), int(arguments["number"])
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError):
         return "unreadable", None

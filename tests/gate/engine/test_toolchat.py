@@ -57,6 +57,7 @@ def test_loops_and_truncations(
         ([{"function": {"name": "read_gauge", "arguments": "{"}}], ("unreadable", None)),
         ([{"function": {"name": "read_gauge", "arguments": json.dumps({"n": 7})}}], ("unreadable", None)),
         ([{"function": {"name": "read_gauge", "arguments": '{"number": Infinity}'}}], ("unreadable", None)),
+        ([{"function": {"name": "read_gauge", "arguments": "[" * 100_000}}], ("unreadable", None)),
     ],
 )
 def test_decisions(calls: object, decision: tuple[str, int | None]) -> None:
