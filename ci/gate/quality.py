@@ -16,6 +16,8 @@ ALPHA = 0.05
 POWER = 0.80
 """How often the smallest detectable loss would be detected."""
 STEP = 0.001
+WORST = 1e300
+"""The perplexity of a text whose score is none: a number, and over every bound."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,12 @@ class Scored:
     """A text as an arm scores it."""
 
     log_likelihood: float
-    """Natural, over the whole text."""
+    """Natural, over the whole text; NaN if the arm gave no number."""
     tokens: int
 
 
 def perplexity(texts: Sequence[Scored]) -> float:
-    """Per token, over all texts.
+    """Per token, over all texts; `WORST` if the scores are no likelihoods, or too small for a float.
 
     Raises:
         ValueError: there are no tokens.
@@ -144,23 +146,33 @@ def perplexity(texts: Sequence[Scored]) -> float:
     tokens = sum(one.tokens for one in texts)
     if not tokens:
         raise ValueError("there is no text to score")
-    return math.exp(-math.fsum(one.log_likelihood for one in texts) / tokens)
+    nats = -math.fsum(one.log_likelihood for one in texts) / tokens
+    return math.exp(nats) if 0.0 <= nats < math.log(WORST) else WORST  # a NaN is in no range
 
 
 def repeats(text: str, words: int = 40, times: int = 4) -> bool:
-    """Whether a text runs in a loop: some words in a row, again and again at once.
+    """Whether a text runs in a loop: some words, or letters where no blanks are, again and again at once.
+
+    Marks do not count: the rule of a table repeats them, and a text of nothing else is cut at its limit.
 
     Args:
         text: generated.
-        words: the longest loop that is looked for.
+        words: the longest loop that is looked for, and the shortest stretch of letters that is one.
         times: repetitions from which on it counts.
     """
-    said = text.split()
-    # From two on: a single word may be repeated for emphasis, and becomes a loop of two when it goes on.
-    for length in range(2, words + 1):
+    said = [word for word in text.split() if any(map(str.isalnum, word))]
+    # A single word may be repeated for emphasis, and becomes a loop when it goes on.
+    return loops(said, words, times, 2 * times) or any(
+        loops([letter for letter in word if letter.isalnum()], words, times, words) for word in said
+    )
+
+
+def loops(units: Sequence[str], longest: int, times: int, least: int) -> bool:
+    """Whether at most `longest` units come `times` times at once, in a stretch of at least `least` units."""
+    for length in range(1, longest + 1):
         run = 0
-        for place in range(length, len(said)):
-            run = run + 1 if said[place] == said[place - length] else 0
-            if run >= length * (times - 1):
+        for place in range(length, len(units)):
+            run = run + 1 if units[place] == units[place - length] else 0
+            if run >= max(length * times, least) - length:
                 return True
     return False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from ci.gate.policy import Policy
-from ci.gate.quality import Paired, Scored, pair, perplexity
+from ci.gate.quality import WORST, Paired, Scored, pair, perplexity
 from ci.gate.values import judge as judge_value
 from ci.gate.verdict import Verdict
 from ci.results.quality import ArmScores
@@ -18,7 +20,8 @@ ALL = "all"
 def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict, str]:
     """The verdict on arm B by the policy's bounds, and in which numbers it rests.
 
-    No accepted value plays a part: what is bounded compares the arms with each other.
+    No accepted value plays a part: what is bounded compares the arms with each other. So few items that no
+    loss could have been seen are inconclusive, unless something else is out of bounds.
     """
     paired = pair(first.maths, second.maths)
     detectable = paired.detectable
@@ -34,7 +37,7 @@ def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict,
     ]
     if worse:
         return Verdict.REGRESSED, f"{words}; out of bounds: {', '.join(worse)}"
-    return Verdict.PASS, words
+    return (Verdict.INCONCLUSIVE, f"{words}; ask more items") if detectable is None else (Verdict.PASS, words)
 
 
 def records_of(first: ArmScores, second: ArmScores) -> list[Record]:
@@ -82,7 +85,16 @@ def ratios(first: ArmScores, second: ArmScores) -> dict[str, float]:
     return {name: perplexity(parts(second, name)) / perplexity(parts(first, name)) for name in names}
 
 
+def unscored(scores: ArmScores) -> list[str]:
+    """The splits without a perplexity; an arm that has one is no reference."""
+    return [name for name in scores.texts if perplexity(parts(scores, name)) >= WORST]
+
+
 def parts(scores: ArmScores, name: str) -> list[Scored]:
     """The scored parts of a split, or of all."""
     chosen_texts = scores.texts.values() if name == ALL else [scores.texts[name]]
-    return [Scored(one.log_likelihood, one.tokens) for text in chosen_texts for one in text]
+    return [
+        Scored(math.nan if one.log_likelihood is None else one.log_likelihood, one.tokens)
+        for text in chosen_texts
+        for one in text
+    ]

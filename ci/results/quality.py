@@ -10,7 +10,8 @@ from ci.results.throughput import Number
 class TextScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One part of a text."""
 
-    log_likelihood: float
+    log_likelihood: float | None
+    """None if the score is no finite number."""
     tokens: int
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.gate.quality import (
+    WORST,
     Paired,
     Scored,
     binomial,
@@ -121,6 +122,24 @@ def test_perplexity() -> None:
 
 
 @pytest.mark.parametrize(
+    ("nats", "found"),
+    [
+        (0.0, 1.0),
+        (690.0, math.exp(690.0)),
+        (691.0, WORST),
+        (1e6, WORST),
+        (math.inf, WORST),
+        (math.nan, WORST),
+        (-0.01, WORST),
+        (-math.inf, WORST),
+    ],
+)
+def test_no_perplexity(nats: float, found: float) -> None:
+    """Scores that are no likelihoods of a text give the worst perplexity, which is a number."""
+    assert perplexity([Scored(-1.0, 1), Scored(1.0 - 2 * nats, 1)]) == found
+
+
+@pytest.mark.parametrize(
     ("text", "loops"),
     [
         ("the crew met the tower and the crew left the tower", False),
@@ -138,6 +157,14 @@ def test_perplexity() -> None:
         (" ".join(f"w{number % 40}" for number in range(160)), True),
         (" ".join(f"w{number % 40}" for number in range(159)), False),
         (" ".join(f"w{number % 41}" for number in range(41 * 9)), False),
+        ("| a | b | c | d |\n| --- | --- | --- | --- |\n| 1 | 2 | 3 | 4 |", False),
+        ("-" * 80 + " " + "- " * 40, False),
+        ("Total" + "." * 60 + "5", False),
+        ("哈" * 39, False),
+        ("哈" * 40, True),
+        ("so " + "我看看阀门。" * 8, True),
+        ("我现在去看看第七号阀门的情况。" * 3, False),
+        ("https://example.org/" + "".join(str(number) for number in range(100, 400)), False),
     ],
 )
 def test_repeats(text: str, loops: bool) -> None:

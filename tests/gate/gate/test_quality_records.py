@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ci.gate.policy import parse_policy
-from ci.gate.quality import ALPHA
-from ci.gate.quality_records import judge, ratios, records_of
+from ci.gate.quality import ALPHA, WORST
+from ci.gate.quality_records import judge, ratios, records_of, unscored
 from ci.gate.verdict import Verdict
 from ci.results.quality import ArmScores, Talk, TextScore
 from ci.results.throughput import Number
@@ -110,11 +110,28 @@ def test_loop_or_cut(talked: Talk, metric: str) -> None:
 def test_too_few_items() -> None:
     """So few items that no loss of any size could have been seen say so, with the reason."""
     few = scores(maths={"1": True, "2": False})
-    assert "would have seen no loss at all" in judge(few, few, POLICY)[1]
+    verdict, words = judge(few, few, POLICY)
+    assert verdict is Verdict.INCONCLUSIVE
+    assert words.endswith("would have seen no loss at all; ask more items")
+    looping = scores(maths=few.maths, talks={"mission": Talk(60, 58, 1, 0)})
+    assert judge(few, looping, POLICY)[0] is Verdict.REGRESSED
     found = {one.metric: one for one in records_of(few, few) if one.case == "gsm8k"}
     assert found["detectable_loss"].value is None
     assert found["detectable_loss"].reason == "so few items show no loss of any size"
     assert {one.metric: one.reason for one in records_of(scores(), scores())}["detectable_loss"] is None
+
+
+def test_broken_scores() -> None:
+    """A split without scores is out of bounds in numbers that can be recorded, and no reference."""
+    broken = scores(texts=scores().texts | {"da": [TextScore(None, 50)]})
+    assert (unscored(scores()), unscored(broken)) == ([], ["da"])
+    verdict, words = judge(scores(), broken, POLICY)
+    assert verdict is Verdict.REGRESSED
+    assert words.endswith("; out of bounds: perplexity-da ratio, perplexity-all ratio")
+    values = {(one.case, one.metric): one.value for one in records_of(scores(), broken)}
+    assert values["perplexity-da", "perplexity"] == WORST
+    assert isinstance(ratio := values["perplexity-da", "ratio"], float)
+    assert 1e298 < ratio < WORST
 
 
 def test_no_texts() -> None:
