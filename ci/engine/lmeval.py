@@ -5,6 +5,7 @@ lm-eval is large, so it runs in an environment of its own (`locks/quality.txt`);
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ class Answered:
     """One item of a task."""
 
     item: str
+    """Its row, and a hash of question and answer: the same row of other problems is another item."""
     right: bool
     said: str
 
@@ -80,7 +82,8 @@ def text_task(name: str, data: Path) -> dict[str, Any]:
         "output_type": "loglikelihood_rolling",
         "doc_to_text": "",
         "doc_to_target": "{{text}}",
-        "metric_list": [{"metric": "word_perplexity"}],
+        # A perplexity of broken scores would overflow and end lm-eval.
+        "metric_list": [{"metric": "bits_per_byte"}],
         "metadata": {"version": 1},
     }
 
@@ -226,7 +229,9 @@ def samples(folder: Path, task: str) -> list[dict[str, Any]]:
 def answered(line: dict[str, Any]) -> Answered:
     """One answered question."""
     try:
-        return Answered(str(line["doc_id"]), float(line["exact_match"]) == 1.0, str(line["resps"][0][0]))
+        asked = hashlib.sha256(json.dumps(line["doc"], sort_keys=True).encode()).hexdigest()[:12]
+        item = f"{line['doc_id']}-{asked}"
+        return Answered(item, float(line["exact_match"]) == 1.0, str(line["resps"][0][0]))
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise LmEvalError(f"an answer cannot be read: {error!r}") from error
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from ci.engine.lmeval import MATHS, Answered, LmEvalError, command, maths_task, read_answers, run, write_tasks
+from ci.engine.lmeval import (
+    MATHS,
+    Answered,
+    LmEvalError,
+    answered,
+    command,
+    maths_task,
+    read_answers,
+    run,
+    write_tasks,
+)
 
 MATHS_LINE = {
     "doc_id": 0,
@@ -23,7 +33,7 @@ TEXT_LINE = {
     "doc_id": 0,
     "resps": [["-16.1"]],
     "filtered_resps": ["-16.1"],
-    "word_perplexity": [-16.1, 5],
+    "bits_per_byte": [-16.1, 25],
 }
 """Lines as lm-eval 0.4.13 writes them, shortened."""
 
@@ -41,6 +51,7 @@ def test_tasks(tmp_path: Path) -> None:
     assert names == ["forkproof_text_en", "forkproof_text_da", MATHS]
     task = json.loads((tmp_path / "forkproof_text_en.yaml").read_text())
     assert task["output_type"] == "loglikelihood_rolling"
+    assert task["metric_list"] == [{"metric": "bits_per_byte"}]  # unlike a perplexity it cannot overflow
     data = Path(task["dataset_kwargs"]["data_files"]["test"])
     assert [json.loads(line) for line in data.read_text().splitlines()] == [{"text": "a"}, {"text": "b\n"}]
     assert maths_task(None)["dataset_path"] == "openai/gsm8k"
@@ -71,10 +82,19 @@ def test_answers(tmp_path: Path) -> None:
     leave(tmp_path, "forkproof_text_en", TEXT_LINE, {**TEXT_LINE, "doc_id": 1, "filtered_resps": [-3.5]})
     found = read_answers(tmp_path, ["en"])
     assert found.maths == (
-        Answered("0", True, " 1 and 3 make 4."),
-        Answered("1", False, " 1 and 3 make 4."),
+        Answered("0-62db0a9c136a", True, " 1 and 3 make 4."),
+        Answered("1-62db0a9c136a", False, " 1 and 3 make 4."),
     )
     assert found.log_likelihoods == {"en": (-16.1, -3.5)}
+
+
+def test_items_are_named_by_their_problem() -> None:
+    """Another question, or another answer to it, in the same row is another item."""
+    docs = [{"question": "1 + 3?", "answer": "4"}, {"question": "1 + 4?", "answer": "4"}]
+    docs += [{**docs[0], "answer": "5"}, dict(reversed(docs[0].items()))]
+    names = [answered({**MATHS_LINE, "doc": doc}).item for doc in docs]
+    assert len(set(names)) == 3
+    assert names[3] == names[0]
 
 
 @pytest.mark.parametrize(
