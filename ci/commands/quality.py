@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
+import math
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,14 +21,14 @@ from ci.commands.throughput import chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
 from ci.engine.engines import Engine, ServedEngine
-from ci.engine.profile import Profile, filled, load_profile
+from ci.engine.profile import Profile, filled, load_profile, serve_words
 from ci.engine.server import Server
 from ci.engine.session import session_key
-from ci.engine.timed_boot import Setup, Watched, boot_arm, boot_problems
-from ci.engine.toolchat import CONVERSATIONS, TURNS, talk, turns_of
+from ci.engine.timed_boot import Watched, boot_arm, boot_problems
+from ci.engine.toolchat import CONVERSATIONS, MAX_TOKENS, TURNS, talk, turns_of
 from ci.errors import ExitCode, GateError, UsageError
 from ci.gate.quality import repeats
-from ci.gate.quality_records import judge, records_of
+from ci.gate.quality_records import ALL, judge, records_of, unscored
 from ci.gate.verdict import Verdict, last_line
 from ci.lanes.gpu import lease, read_state
 from ci.report.throughput import minutes
@@ -115,33 +118,55 @@ class Quality:
         self.texts = read_texts(self.variables.get(TEXTS_VARIABLE))
         maths = self.variables.get(MATHS_VARIABLE)
         self.maths = Path(maths) if maths else None
+        self.word_problems = read_maths(self.maths) if self.maths else []
         self.parser = self.variables.get(PARSER_VARIABLE) or ""
         if not self.parser:
             raise UsageError(
                 f"{PARSER_VARIABLE} is not set: vLLM answers no request with tools without it",
                 remedy=f"export {PARSER_VARIABLE}=NAME, the model's own among those of vllm serve --help",
             )
+        setup = session.setup(session.folder)
+        self.setup = dataclasses.replace(setup, profile=with_tools(setup.profile, self.parser))
+        seqs = setup.profile.serve.max_num_seqs[0]
+        self.words = serve_words(self.setup.profile, seqs, setup.variables)
+        """How the server is started, model and drafter filled in."""
 
     @property
     def key(self) -> str:
         """Everything that the arms of the session have in common."""
         head = self.session.head()
         conditions = repr(sorted(head.conditions.items()))
-        return session_key(head.key, conditions, str(self.items), repr(self.texts), self.parser)
+        limits = (str(self.items), str(MAX_TOKENS), json.dumps(lmeval.maths_task(None)))
+        return session_key(
+            head.key, conditions, *limits, repr(self.texts), repr(self.word_problems), *self.words
+        )
 
     def scores(self) -> tuple[ArmScores, ArmScores]:
-        """What both arms said; an arm that has answered is not asked again."""
+        """What both arms said; an arm that has answered is not asked again.
+
+        Raises:
+            QualityError: answers are there that cannot be used, or the arms answered different word problems.
+        """
         folder = self.session.folder
-        first, second = (read_scores(folder / f"{letter}.json", self.key) for letter in "AB")
+        first, second = (self.kept(letter) for letter in "AB")
         left, seconds = (first, second).count(None), self.estimate_s()
         if left:
             review.say(f"{left} of 2 arms left to ask, about {minutes(left * seconds)}\n")
         if first is None:
             begun = time.monotonic()
             first = self.arm_scores("A")
+            if first.problems:
+                return first, first  # with this, nothing that B says could be compared
             if second is None:
                 review.say(f"1 of 2 arms left to ask, about {minutes(time.monotonic() - begun)}\n")
-        return first, second or self.arm_scores("B")
+        second = second or self.arm_scores("B")
+        if not second.problems and set(first.maths) != set(second.maths):
+            raise QualityError(
+                f"{folder}: A.json and B.json answer different word problems",
+                cause="their source changed between the two boots",
+                remedy=f"remove {folder / 'A.json'} and {folder / 'B.json'} to ask both arms again",
+            )
+        return first, second
 
     def estimate_s(self) -> float:
         """How long one arm may take, for the first announcement only."""
@@ -149,15 +174,53 @@ class Quality:
         return self.session.measure.boot_s + self.items * ITEM_S + turns * TURN_S
 
     def arm_scores(self, letter: str) -> ArmScores:
-        """What one arm says, kept when it is whole."""
-        setup = self.session.setup(self.session.folder)
-        found = self.ask(dataclasses.replace(setup, profile=with_tools(setup.profile, self.parser)), letter)
+        """What one arm says, kept as its answers when they can be compared, aside when not."""
+        found = self.ask(letter)
+        found = replace(found, problems=found.problems or tuple(self.gaps(found, letter)))
         path = self.session.folder / f"{letter}.json"
+        if found.problems:
+            path = path.with_name(f"{letter}.failed.json")
+            review.say(f"{found.arm} is asked again next time; what it said is in {path}\n")
         write_atomic(path, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
         return found
 
-    def ask(self, setup: Setup, letter: str) -> ArmScores:
+    def kept(self, letter: str) -> ArmScores | None:
+        """What an arm said, if it was asked in this session.
+
+        Raises:
+            QualityError: the file is damaged, incomplete, of the other arm or of another session.
+        """
+        path = self.session.folder / f"{letter}.json"
+        if not path.exists():
+            return None
+        found = read_scores(path, self.key)
+        if gaps := [*found.problems, *self.gaps(found, letter)]:
+            raise QualityError(f"{path}: {gaps[0]}", remedy=f"remove {path} to ask the arm again")
+        return found
+
+    def gaps(self, found: ArmScores, letter: str) -> list[str]:
+        """What keeps an arm's answers from being compared."""
+        arm = self.setup.arms["AB".index(letter)].text
+        if found.arm != arm:
+            return [f"holds the answers of {found.arm}, not of {arm}"]
+        wanted = {f"text {name}": len(parts) for name, parts in self.texts.items()}
+        wanted |= {f"conversation {name}": TURNS for name in CONVERSATIONS}
+        got = {f"text {name}": sum(one.tokens > 0 for one in its) for name, its in found.texts.items()}
+        got |= {f"conversation {name}": one.completions for name, one in found.talks.items()}
+        gaps = [
+            f"{name} has {got.get(name, 0)} answers, not {wanted.get(name, 0)}"
+            for name in sorted(wanted.keys() | got.keys())
+            if got.get(name) != wanted.get(name)
+        ]
+        if not found.maths:
+            gaps.append("no word problem was answered")
+        if not gaps and letter == "A":
+            gaps = [f"the reference gives text {name} no perplexity" for name in unscored(found)]
+        return gaps
+
+    def ask(self, letter: str) -> ArmScores:
         """Boot one arm and ask everything."""
+        setup = self.setup
         arm = setup.arms["AB".index(letter)]
         review.say(
             f"asking {arm.text}: {self.items} word problems, {len(self.texts)} texts, 2 conversations\n"
@@ -170,7 +233,7 @@ class Quality:
 
         def watch(server: Server, _engine: Engine) -> None:
             engine = ServedEngine(server)  # counts plain texts, whatever the profile's prompts are
-            answers = self.evaluate(server, setup, letter)
+            answers = self.evaluate(server, letter)
             maths.update({one.item: one.right for one in answers.maths})
             tokens.append(mean_tokens(engine, [one.said for one in answers.maths]))
             texts.update(scored_texts(engine, self.texts, answers.log_likelihoods))
@@ -187,8 +250,9 @@ class Quality:
             talks=talks,
         )
 
-    def evaluate(self, server: Server, setup: Setup, letter: str) -> lmeval.Answers:
+    def evaluate(self, server: Server, letter: str) -> lmeval.Answers:
         """Run lm-eval against the server: texts first, then word problems, as a chat with thinking off."""
+        setup = self.setup
         folder = setup.folder / f"lm-eval-{letter}"
         for old in folder.glob("**/samples_*.jsonl"):
             old.unlink()
@@ -250,21 +314,19 @@ def with_tools(profile: Profile, parser: str) -> Profile:
     return replace(profile, serve=replace(profile.serve, flags=flags))
 
 
-def read_scores(path: Path, key: str) -> ArmScores | None:
-    """What an arm said, if it was asked in this session.
+def read_scores(path: Path, key: str) -> ArmScores:
+    """What an arm said.
 
     Raises:
         QualityError: the file is damaged, or of another session.
     """
-    if not path.exists():
-        return None
     try:
         found = msgspec.json.decode(read_limited(path, SCORE_LIMIT_BYTES), type=ArmScores, strict=True)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise QualityError(f"{path}: {error}", remedy=f"remove {path} to ask the arm again") from error
     if found.key != key:
         raise QualityError(
-            f"{path}: is of another profile, arm, machine, tool parser or set of texts",
+            f"{path}: is of another profile, arm, model, machine, tool parser, text or word problem",
             remedy=f"move {path.parent} away",
         )
     return found
@@ -274,12 +336,18 @@ def read_texts(folder: str | None) -> dict[str, list[str]]:
     """The texts of a folder, by the name of their file, in parts that end with a line.
 
     Raises:
-        UsageError: no folder is named, it has no text, or a file in it is none.
+        UsageError: no folder is named, it has no text, or a file in it is none or cannot name one.
     """
     remedy = f"export {TEXTS_VARIABLE}=FOLDER with en.txt, da.txt, code.txt"
     if not folder:
         raise UsageError(f"{TEXTS_VARIABLE} is not set: there is no text to score", remedy=remedy)
     files = sorted(Path(folder).glob("*.txt"))
+    # lm-eval separates tasks by commas and parts of a file's name by underscores, and takes wildcards.
+    if bad := [
+        path.name for path in files if path.stem == ALL or not re.fullmatch("[A-Za-z0-9-]+", path.stem)
+    ]:
+        words = f"letters, digits and hyphens, and not {ALL}, which stands for all texts"
+        raise UsageError(f"{folder}: {bad[0]!r} cannot name a text", remedy=f"a name of {words}")
     try:
         texts = {path.stem: parts_of(read_limited(path, TEXT_LIMIT_BYTES).decode("utf-8")) for path in files}
     except UnicodeDecodeError as error:
@@ -287,6 +355,35 @@ def read_texts(folder: str | None) -> dict[str, list[str]]:
     if not texts or not all(texts.values()):
         raise UsageError(f"{folder}: holds no text, or an empty one", remedy=remedy)
     return texts
+
+
+class WordProblem(msgspec.Struct, frozen=True):
+    """A word problem as GSM8K has them; further fields are left alone."""
+
+    question: str
+    answer: str
+
+
+def read_maths(path: Path) -> list[WordProblem]:
+    """The word problems of a file, one JSON object a line.
+
+    Raises:
+        UsageError: it cannot be read, holds none, or a line is none.
+    """
+    remedy = f"export {MATHS_VARIABLE}=FILE with question and answer in each line, or unset it"
+    try:
+        lines = read_limited(path, TEXT_LIMIT_BYTES).splitlines()
+    except GateError as error:
+        raise UsageError(f"{MATHS_VARIABLE}: {error.what}", remedy=remedy) from error
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found += [msgspec.json.decode(line, type=WordProblem)] if line.strip() else []
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise UsageError(f"{MATHS_VARIABLE}: {path}: line {number}: {error}", remedy=remedy) from error
+    if not found:
+        raise UsageError(f"{MATHS_VARIABLE}: {path}: holds no word problem", remedy=remedy)
+    return found
 
 
 def parts_of(text: str) -> list[str]:
@@ -314,7 +411,7 @@ def scored_texts(
         if len(scores[name]) != len(its_parts):
             raise QualityError(f"{name}: {len(its_parts)} parts were given, {len(scores[name])} scored")
         found[name] = [
-            TextScore(score, len(engine.encode(part)))
+            TextScore(score if math.isfinite(score) else None, len(engine.encode(part)))
             for part, score in zip(its_parts, scores[name], strict=True)
         ]
     return found

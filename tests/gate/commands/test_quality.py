@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ci import cli
 from ci.commands import quality, throughput, throughput_session
-from ci.commands.quality import parts_of, read_texts
+from ci.commands.quality import parts_of, read_maths, read_texts
 from ci.engine import lmeval, server, timed_boot
 from ci.engine.boot import Launch
 from ci.engine.profile import load_profile
@@ -63,7 +63,7 @@ def answer(url: str, task: dict[str, Any], doc: dict[str, Any], number: int) -> 
     said = posted(url, {"messages": [message]})["choices"][0]["message"]["content"]
     wanted = doc["answer"].split("####")[-1].strip()
     right = said.rstrip(".").split()[-1] == wanted
-    return {"doc_id": number, "resps": [[said]], "exact_match": float(right)}
+    return {"doc_id": number, "doc": doc, "resps": [[said]], "exact_match": float(right)}
 
 
 def posted(url: str, asked: dict[str, Any]) -> Any:
@@ -132,6 +132,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 Command = Callable[..., tuple[int, str]]
+KEPT = Path("out/quality/rtx4090/rtx4090-steps")
+ANOTHER = "is of another profile, arm, model, machine, tool parser, text or word problem"
 
 
 @pytest.fixture
@@ -197,30 +199,115 @@ def test_an_arm_that_answered_is_kept(model: Model, command: Command) -> None:
     Path("texts/en.txt").write_text("Other words.\n")
     code, out = command("--items", "40")
     assert code == 2
-    assert "is of another profile, arm, machine, tool parser or set of texts" in out
+    assert ANOTHER in out
+
+
+@pytest.mark.parametrize("variable", [quality.MATHS_VARIABLE, "FORKPROOF_MODEL", "FORKPROOF_DRAFTER"])
+def test_other_problems_or_model(
+    model: Model, command: Command, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Answers to other word problems, or of another model, are not compared with those that are there."""
+    command("--items", "40")
+    (KEPT / "B.json").unlink()
+    Path("other.jsonl").write_text(Path("maths.jsonl").read_text().replace("What is 1 +", "What is 2 +"))
+    monkeypatch.setenv(variable, "other.jsonl")
+    code, out = command("--items", "40")
+    assert (code, ANOTHER in out, len(model.booted)) == (2, True, 2)
 
 
 def test_lm_eval_failed(model: Model, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without answers an arm is not compared."""
+    """Without answers an arm is not compared, the other one not booted; next time it is asked again."""
 
     def fails(*_: Any) -> None:
         raise lmeval.LmEvalError("lm-eval ended with status 1", remedy="look at its log")
 
-    monkeypatch.setattr(lmeval, "run", fails)
-    code, out = command()
+    with monkeypatch.context() as broken:
+        broken.setattr(lmeval, "run", fails)
+        code, out = command("--items", "40")
     assert code == 2
+    assert f"token-units is asked again next time; what it said is in {KEPT.resolve()}/A.failed.json" in out
     assert "verdict: invalid - rtx4090-steps: a request failed: lm-eval ended with status 1" in out
+    assert model.booted == ["token-units"]
+    assert command("--items", "40")[0] == 0
+    assert model.booted == ["token-units", "token-units", "patched"]
+
+
+def test_too_few_items(model: Model, command: Command) -> None:
+    """Four lost items of four are no pass: no loss of any size could have been called one."""
+    model.plans["patched"] = {"wrong": 1}
+    code, out = command("--items", "4")
+    assert code == 2
+    assert (
+        "verdict: inconclusive - rtx4090-steps: 4 items lost, 0 won of 4, p 0.062; would have seen no" in out
+    )
+
+
+@pytest.mark.parametrize("logprob", [-1e6, float("nan"), float("-inf")])
+def test_broken_scores(model: Model, command: Command, logprob: float) -> None:
+    """Scores that give no perplexity are a regression of the subject, and make the reference none."""
+    model.plans["patched"] = {"logprob": logprob}
+    for _ in range(2):  # as asked, and as kept
+        code, out = command("--items", "40")
+        assert (code, "out of bounds: perplexity-en ratio, perplexity-all ratio" in out) == (1, True)
+    assert len(model.booted) == 2
+    (KEPT / "A.json").unlink()
+    model.plans["token-units"] = {"logprob": logprob}
+    code, out = command("--items", "40")
+    assert code == 2
+    assert "verdict: invalid - rtx4090-steps: the reference gives text en no perplexity" in out
+    assert model.booted == ["token-units", "patched", "token-units"]
 
 
 @pytest.mark.parametrize(
-    "variable", [lmeval.PYTHON_VARIABLE, quality.TEXTS_VARIABLE, quality.PARSER_VARIABLE]
+    ("changed", "words"),
+    [
+        ({"arm": "patched"}, "holds the answers of patched, not of token-units"),
+        ({"problems": ["it was cut"]}, "it was cut"),
+        ({"maths": {}}, "no word problem was answered"),
+        ({"texts": {}}, "text en has 0 answers, not 3"),
+        ({"texts": {"en": [{"log_likelihood": -1.0, "tokens": 0}] * 3}}, "text en has 0 answers, not 3"),
+        ({"texts": {"en": [{"log_likelihood": None, "tokens": 1}] * 3}}, "the reference gives text en no"),
+        ({"talks": {}}, "conversation judgment has 0 answers, not 60"),
+        ({"key": "k"}, "is of another profile"),
+        ({"maths": 1}, "Expected `object`, got `int` - at `$.maths`"),
+    ],
 )
-def test_not_set_up(command: Command, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_unusable_answers(model: Model, command: Command, changed: dict[str, Any], words: str) -> None:
+    """Answers that are damaged, incomplete or another arm's are refused by file, with what to do about it."""
+    command("--items", "40")
+    path = KEPT.resolve() / "A.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    code, out = command("--items", "40")
+    assert (code, len(model.booted)) == (2, 2)
+    assert f"error: {path}: {words}" in out
+    assert (
+        f"remedy: {'move' if 'key' in changed else 'remove'} {path.parent if 'key' in changed else path}"
+        in out
+    )
+
+
+def test_other_items(model: Model, command: Command) -> None:
+    """Where lm-eval's own source changed between the boots, both arms have to be asked again."""
+    command("--items", "40")
+    path = KEPT.resolve() / "B.json"
+    path.write_text(path.read_text().replace('"0-', '"0-other'))
+    code, out = command("--items", "40")
+    assert (code, len(model.booted)) == (2, 2)
+    assert f"{path.parent}: A.json and B.json answer different word problems" in out
+    assert f"remedy: remove {path.with_name('A.json')} and {path} to ask both arms again" in out
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [lmeval.PYTHON_VARIABLE, quality.TEXTS_VARIABLE, quality.PARSER_VARIABLE, "FORKPROOF_MODEL"],
+)
+def test_not_set_up(model: Model, command: Command, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     """What lm-eval needs is asked for before anything boots."""
     monkeypatch.delenv(variable)
     code, out = command()
     assert code == 2
     assert f"{variable} is not set" in out
+    assert model.booted == []
 
 
 @pytest.mark.parametrize("items", ["0", "-1"])
@@ -243,3 +330,44 @@ def test_texts(tmp_path: Path) -> None:
     (tmp_path / "en.txt").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="a file is not UTF-8"):
         read_texts(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["all", "en_gb", "a,b", "x[1]", "a b", "ü", ".txt"])
+def test_names_of_texts(model: Model, command: Command, name: str) -> None:
+    """A name that lm-eval would take apart, or that stands for all texts, is refused before a boot."""
+    Path("texts", f"{name}.txt").write_text("Words.\n")
+    code, out = command("--items", "40")
+    assert (code, model.booted) == (2, [])
+    assert f"{name}.txt' cannot name a text" in out
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "no such file"),
+        (b"\n", "holds no word problem"),
+        (b'{"question": "?", "answer": "1"}\nquestion,answer\n', "line 2: JSON is malformed"),
+        (b'{"question": "What is 1 + 3?"}\n', "line 1: Object missing required field `answer`"),
+        (b'{"question": "\xff", "answer": "1"}\n', "line 1: "),
+    ],
+)
+def test_word_problems(tmp_path: Path, content: bytes | None, words: str) -> None:
+    """A file of something else than word problems is refused, by its line."""
+    path = tmp_path / "m.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=f"{quality.MATHS_VARIABLE}: .*{words}"):
+        read_maths(path)
+
+
+def test_word_problems_are_read_first(
+    model: Model, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of word problems is looked at before anything boots."""
+    monkeypatch.setenv(quality.MATHS_VARIABLE, "nowhere.jsonl")
+    code, out = command()
+    assert (code, f"{quality.MATHS_VARIABLE}: nowhere.jsonl: no such file" in out, model.booted) == (
+        2,
+        True,
+        [],
+    )
