@@ -6,9 +6,9 @@ counts as one stretch on one machine. A session goes on under the conditions tha
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -80,14 +80,17 @@ def read_head(folder: Path) -> SessionHead | None:
     try:
         head = msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=SessionHead, strict=True)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SessionError(f"{path}: {error}", remedy=f"move {folder} away") from error
+        raise SessionError(f"{path}: {error}", remedy="put it aside: --fresh") from error
     if head.schema != SCHEMA_VERSION:
-        raise SessionError(f"{path}: schema {head.schema}, this reads {SCHEMA_VERSION}")
+        raise SessionError(
+            f"{path}: schema {head.schema}, this reads {SCHEMA_VERSION}", remedy="put it aside: --fresh"
+        )
     return head
 
 
 def begin(folder: Path, head: SessionHead) -> SessionHead:
-    """Write down what the session is; the folder must hold none."""
+    """Write down what the session is; whatever the folder holds is put aside, so no boot of it is adopted."""
+    put_aside(folder)
     write_atomic(folder / HEAD_FILE, encoded(head))
     return head
 
@@ -114,7 +117,7 @@ def resumed(folder: Path, head: SessionHead) -> SessionHead:
 
 def difference(kept: SessionHead, head: SessionHead) -> str | None:
     """What keeps two heads from being one session; run and start may differ."""
-    for name in ("profile", "arms", "points", "judge", "pairs"):
+    for name in ("profile", "models", "arms", "points", "judge", "pairs"):
         before, now = getattr(kept, name), getattr(head, name)
         if before != now:
             return f"{name} was {before!r}, now {now!r}"
@@ -126,13 +129,26 @@ def difference(kept: SessionHead, head: SessionHead) -> str | None:
 
 
 def put_aside(folder: Path) -> Path | None:
-    """Move a session away, so that a new one can begin; nothing that was measured is deleted."""
-    head = read_head(folder)
-    if head is None:
+    """Move a folder away, whatever it holds, so that a session can begin; nothing measured is deleted.
+
+    Returns:
+        Where it is now; None if nothing was there.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None
-    target = folder.parent / f"{folder.name}.{head.run}"
+    try:
+        head = read_head(folder)
+    except GateError:  # damaged, or of another version: it still has to make room
+        head = None
+    target = unused(folder.parent, f"{folder.name}.{head.run if head else 'unnamed'}")
     folder.rename(target)
     return target
+
+
+def unused(folder: Path, stem: str, suffix: str = "") -> Path:
+    """A path in the folder where nothing is yet: the name as it is, or with a number behind the stem."""
+    names = (f"{stem}-{number}" if number else stem for number in count())
+    return next(path for name in names if not (path := folder / f"{name}{suffix}").exists())
 
 
 def open_session(
@@ -188,45 +204,50 @@ def put_both_aside(first: Path, second: Path) -> None:
 
 
 def finished_boots(folder: Path) -> list[BootMeasure]:
-    """The boots of whole blocks, in order; those of a block that was interrupted are put aside.
+    """The boots of whole blocks, in order, up to the first file that is missing.
 
     A boot that cannot be compared stays, with its block as far as it came: it is not tried until it fits.
 
     Raises:
-        SessionError: a boot's file is damaged, or not the boot that its name says.
+        SessionError: a boot's file is damaged, or not the boot that its name says, or of another session.
     """
+    head = read_head(folder)
     boots: list[BootMeasure] = []
     while (path := folder / BOOTS / f"{place_name(len(boots))}.json").exists():
-        boots.append(read_boot(path, len(boots)))
+        boots.append(read_boot(path, len(boots), head.run if head else ""))
     if any(boot.problems for boot in boots):
         return boots
-    whole = len(boots) // len(BLOCK) * len(BLOCK)
-    for place in range(whole, len(boots)):
-        aside(folder, place)
-    return boots[:whole]
+    return boots[: len(boots) // len(BLOCK) * len(BLOCK)]
 
 
-def read_boot(path: Path, place: int) -> BootMeasure:
+def read_boot(path: Path, place: int, run: str) -> BootMeasure:
     """One boot from its file.
 
     Raises:
-        SessionError: damaged, or of another place.
+        SessionError: damaged, or of another place or session.
     """
+    remedy = f"move {path} away: its block and those behind it run again"
     try:
         boot = msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=BootMeasure, strict=True)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SessionError(f"{path}: {error}", remedy=f"remove {path}: its block runs again") from error
+        raise SessionError(f"{path}: {error}", remedy=remedy) from error
     if (boot.place, boot.letter) != (place, letter_at(place)):
-        raise SessionError(f"{path}: holds boot {boot.place} {boot.letter}", remedy=f"remove {path}")
+        raise SessionError(f"{path}: holds boot {boot.place} {boot.letter}", remedy=remedy)
+    if boot.session not in ("", run):
+        raise SessionError(f"{path}: is of session {boot.session}, not {run}", remedy=remedy)
     return boot
 
 
-def aside(folder: Path, place: int) -> None:
-    """Put the boot of a block that was interrupted where nothing reads it."""
-    target = folder / ASIDE
-    target.mkdir(parents=True, exist_ok=True)
-    number = len(list(target.iterdir()))
-    shutil.move(folder / BOOTS / f"{place_name(place)}.json", target / f"{place_name(place)}-{number}.json")
+def put_others_aside(folder: Path, boots: Sequence[BootMeasure]) -> None:
+    """Put all boots but these where nothing reads them: of a block that was interrupted, or behind a gap.
+
+    The boots of a gap run later than those that were behind it, which then have no place in the order.
+    """
+    kept = {place_name(boot.place) for boot in boots}
+    for path in sorted((folder / BOOTS).glob("*.json")):
+        if path.stem not in kept:
+            (folder / ASIDE).mkdir(exist_ok=True)
+            path.rename(unused(folder / ASIDE, path.stem, path.suffix))
 
 
 def end_of(boots: Sequence[BootMeasure], pairs: int, stop: Stop) -> str | None:
@@ -251,6 +272,7 @@ def run_blocks(
         blocks_now: run at most so many blocks; None for no limit.
     """
     boots = finished_boots(folder)
+    put_others_aside(folder, boots)
     ran = 0
     while True:
         why = end_of(boots, pairs, stop)

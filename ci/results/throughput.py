@@ -80,6 +80,8 @@ class BootMeasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     machine: dict[str, bool | int | float | str | None]
     """State of the GPU and load of the machine while the server was up."""
     points: tuple[PointMeasure, ...]
+    session: str = ""
+    """The run of the session that it belongs to; empty in files from before it was written down."""
 
     def point(self, name: str) -> PointMeasure | None:
         """The measurement of one prompt."""
@@ -102,6 +104,8 @@ class SessionHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The largest number of pairs of boots."""
     started: str
     conditions: dict[str, bool | int | float | str | None]
+    models: tuple[str, ...] = ()
+    """Model and drafter, where the caller names them; a generated model is part of the profile."""
 
 
 SCHEMA_VERSION = 1

@@ -120,7 +120,32 @@ def test_interrupted_block_runs_again(tmp_path: Path) -> None:
     progress = run_blocks(tmp_path, PAIRS, booter, never)
     assert booter.places == [4, 5, 6, 7]
     assert len(progress.boots) == 8
-    assert sorted(path.name for path in (tmp_path / ASIDE).iterdir()) == ["004-A-0.json", "005-B-1.json"]
+    assert sorted(path.name for path in (tmp_path / ASIDE).iterdir()) == ["004-A.json", "005-B.json"]
+    (tmp_path / BOOTS / "007-A.json").unlink()
+    run_blocks(tmp_path, PAIRS, Booter(), never)
+    assert {path.name for path in (tmp_path / ASIDE).iterdir()} >= {
+        "004-A.json",
+        "004-A-1.json",
+        "006-B.json",
+    }
+
+
+@pytest.mark.parametrize(("gone", "kept"), [(1, 0), (6, 4)])
+def test_boots_behind_a_gap(tmp_path: Path, gone: int, kept: int) -> None:
+    """Where a boot's file was removed, what is not of the whole blocks before it is put aside, all of it."""
+    run_blocks(tmp_path, PAIRS, Booter(), never)
+    boots = tmp_path / BOOTS
+    before = {path.name: path.read_bytes() for path in boots.iterdir()}
+    gone_name = sorted(before)[gone]
+    (boots / gone_name).unlink()
+    assert len(finished_boots(tmp_path)) == kept
+    assert len(list(boots.iterdir())) == 7  # who only reads moves nothing
+    booter = Booter()
+    progress = run_blocks(tmp_path, PAIRS, booter, never, blocks_now=1)
+    assert booter.places == list(range(kept, kept + 4))
+    assert len(progress.boots) == len(list(boots.iterdir())) == kept + 4
+    moved = {path.name: path.read_bytes() for path in (tmp_path / ASIDE).iterdir()}
+    assert moved == {name: before[name] for name in sorted(before)[kept:] if name != gone_name}
 
 
 def test_bad_boot_ends_the_session(tmp_path: Path) -> None:
@@ -169,6 +194,16 @@ def test_damaged_boot(tmp_path: Path) -> None:
         finished_boots(tmp_path)
 
 
+def test_boot_of_another_session(tmp_path: Path) -> None:
+    """A boot's file that was brought from another session is named, and is not counted."""
+    begin(tmp_path, head("run-1"))
+    run_blocks(tmp_path, 2, lambda place, _: boot(place, 26.0, session="run-1"), never)
+    assert len(finished_boots(tmp_path)) == 4
+    (tmp_path / BOOTS / "003-A.json").write_bytes(msgspec.json.encode(boot(3, 26.0, session="run-0")))
+    with pytest.raises(SessionError, match=r"003-A\.json: is of session run-0, not run-1"):
+        finished_boots(tmp_path)
+
+
 def test_head(tmp_path: Path) -> None:
     """A session goes on under its own name."""
     first = begin(tmp_path / "s", head("run-1"))
@@ -191,6 +226,7 @@ def test_head(tmp_path: Path) -> None:
         ({"conditions": {"gpu": "NVIDIA GeForce RTX 4090"}}, "driver was '610.43.02', now None"),
         ({"arms": ("mq3d", "token-units")}, "arms was"),
         ({"pairs": 6}, "pairs was 8, now 6"),
+        ({"models": ("/models/other",)}, "models was (), now ('/models/other',)"),
         ({"key": "other"}, "the profile or an arm has changed"),
     ],
 )
@@ -202,14 +238,45 @@ def test_other_conditions(tmp_path: Path, changed: dict[str, object], words: str
     assert words in str(caught.value)
 
 
-def test_damaged_head(tmp_path: Path) -> None:
-    """A head that cannot be read, or of another version, is an error with the file's name."""
-    (tmp_path / HEAD_FILE).write_text("{")
-    with pytest.raises(SessionError, match=HEAD_FILE):
-        read_head(tmp_path)
-    begin(tmp_path, replace(head(), schema=2))
-    with pytest.raises(SessionError, match="schema 2"):
-        read_head(tmp_path)
+def damaged_heads() -> list[tuple[bytes, str]]:
+    """What may be in a head's file, and what is said of it."""
+    return [(b"{", "truncated"), (msgspec.json.encode(replace(head(), schema=2)), "schema 2, this reads 1")]
+
+
+@pytest.mark.parametrize(("content", "words"), damaged_heads())
+def test_damaged_head(tmp_path: Path, content: bytes, words: str) -> None:
+    """A head that cannot be read, or of another version, is named, with the way to put it aside."""
+    folder = tmp_path / "1"
+    folder.mkdir()
+    (folder / HEAD_FILE).write_bytes(content)
+    with pytest.raises(SessionError, match=words) as caught:
+        opened(tmp_path, "run-1")
+    assert f"{folder / HEAD_FILE}" in str(caught.value)
+    assert "--fresh" in str(caught.value)
+
+
+@pytest.mark.parametrize("folder", ["1", "2"])
+@pytest.mark.parametrize("content", [None, *(content for content, _ in damaged_heads())])
+def test_anything_is_put_aside(tmp_path: Path, folder: str, content: bytes | None) -> None:
+    """Without a head, or with a damaged one, boots that lie there are no part of the session that begins."""
+    if folder == "2":
+        begin(tmp_path / "1", head("run-1"))
+    for _ in range(2):
+        run_blocks(tmp_path / folder, 2, Booter(), never)
+        (tmp_path / folder / HEAD_FILE).unlink(missing_ok=True)
+        if content is not None:
+            (tmp_path / folder / HEAD_FILE).write_bytes(content)
+        opened(tmp_path, "run-2", fresh=True)
+        assert not (tmp_path / folder / BOOTS).exists()
+    assert len(list(tmp_path.glob(f"{folder}.unnamed*/{BOOTS}/003-A.json"))) == 2
+
+
+def test_begun_in_a_folder_without_a_head(tmp_path: Path) -> None:
+    """Also where nobody asked for a fresh one."""
+    run_blocks(tmp_path / "1", 2, Booter(), never)
+    assert finished_boots(opened(tmp_path, "run-1").folder) == []
+    run_blocks(tmp_path / "2", 2, Booter(), never)
+    assert finished_boots(opened(tmp_path, "run-2", yes, yes).folder) == []
 
 
 def yes(_head: SessionHead, _boots: object) -> bool:
