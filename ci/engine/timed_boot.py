@@ -81,7 +81,7 @@ class Watched:
 
 
 def wait_quiet(setup: Setup) -> None:
-    """Wait until the machine is fit for a timed boot.
+    """Wait until the machine is fit for a timed boot; that it waits, and for what, is said once.
 
     Raises:
         GpuUnfitError: it has not become so; this says nothing about the arms.
@@ -89,6 +89,7 @@ def wait_quiet(setup: Setup) -> None:
     machine, limits = setup.machine, setup.profile.limits
     need = Need(None, limits.load_average, limits.power_limit_w, tuple(limits.must_read))
     deadline = machine.clock() + PATIENCE_S
+    waiting = False
     while reasons := [
         *unfit_reasons(machine.read_state(), need, machine.load()),
         *busy_others(machine.others()),
@@ -99,6 +100,9 @@ def wait_quiet(setup: Setup) -> None:
                 cause="another user, or an earlier run",
                 remedy="end what is yours, then go on with --resume",
             )
+        if not waiting:
+            setup.say(f"waiting, {PATIENCE_S:.0f} s at most, for a quiet machine: {'; '.join(reasons)}\n")
+        waiting = True
         machine.sleep(POLL_S)
 
 
@@ -183,6 +187,7 @@ def boot_arm(
         GpuUnfitError: the machine is not quiet, or something was left on the GPU.
     """
     wait_quiet(setup)
+    setup.say(f"booting {name}: {arm.text}\n")
     folder = setup.folder / "engine" / name
     flags = arm_flags(setup, arm, debug)
     profile = replace(setup.profile, env={**flags, **KEPT_ENVIRONMENT})

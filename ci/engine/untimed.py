@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 from msgspec.structs import replace
 
 from ci.engine.abba import SessionError
@@ -22,8 +23,15 @@ from ci.results.files import read_limited, write_atomic
 CENSUS_FILE = "census.json"
 OVERRIDE = "--num-gpu-blocks-override"
 
-Pools = tuple[int | None, int | None]
-"""Blocks of both arms' KV pools."""
+Blocks = Annotated[int, msgspec.Meta(ge=1)] | None
+Pools = tuple[Blocks, Blocks]
+"""Blocks of both arms' KV pools; None where /metrics did not say."""
+
+
+class KeptPools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the census boots of a session leave on disk."""
+
+    blocks: Pools
 
 
 def boots_before(folder: Path, measure: Measure) -> int:
@@ -50,12 +58,15 @@ def warm_up(setup: Setup) -> tuple[Profile, list[str]]:
     if pools is not None:
         problems = soak_boot(setup, soak_s) if soak_s else []
         return with_equal_pools(setup.profile, pools), problems
-    seen = [census_boot(setup, "A", 0.0), census_boot(setup, "B", soak_s)]
-    problems = [problem for one in seen for problem in one.problems]
-    pools = (seen[0].blocks, seen[1].blocks)
-    if not problems:
-        write_atomic(path, json.dumps({"blocks": pools}).encode() + b"\n")
-    return with_equal_pools(setup.profile, pools), problems
+    found: list[Blocks] = []
+    for letter, soak_now in (("A", 0.0), ("B", soak_s)):
+        seen = census_boot(setup, letter, soak_now)
+        if seen.problems:
+            return setup.profile, list(seen.problems)
+        found.append(seen.blocks)
+    pools = (found[0], found[1])
+    write_atomic(path, msgspec.json.encode(KeptPools(pools)) + b"\n")
+    return with_equal_pools(setup.profile, pools), []
 
 
 def kept_pools(path: Path) -> Pools | None:
@@ -67,12 +78,9 @@ def kept_pools(path: Path) -> Pools | None:
     if not path.exists():
         return None
     try:
-        first, second = json.loads(read_limited(path, 1 << 16))["blocks"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SessionError(
-            f"{path}: {error!r}", remedy=f"remove {path}: the census boots run again"
-        ) from error
-    return first, second
+        return msgspec.json.decode(read_limited(path, 1 << 16), type=KeptPools, strict=True).blocks
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SessionError(f"{path}: {error}", remedy=f"remove {path}: the census boots run again") from error
 
 
 @dataclass(frozen=True)

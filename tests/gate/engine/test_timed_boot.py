@@ -25,7 +25,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def test_a_boot_in_one_process(bench: Bench) -> None:
     """31 tokens in ten steps of 4 ms on a cached prompt; arm, pool and lineage are on record."""
-    boot = bench.boot(1)
+    said: list[str] = []
+    boot = bench.boot(1, say=said.append)
+    assert said == [f"booting 001-B: patched+{FLAG}=1\n"]
     assert boot.problems == ()
     (point,) = boot.points
     assert (boot.letter, boot.place, boot.arm) == ("B", 1, f"patched+{FLAG}=1")
@@ -138,8 +140,12 @@ def test_quiet(bench: Bench) -> None:
     slept: list[float] = []
     limited = profile(limits=replace(profile().limits, load_average=1.3))
     machine = Machine(lambda: QUIET, list, lambda: next(loads), slept.append, clock=lambda: 0.0)
-    wait_quiet(bench.setup(limited, machine=machine))
+    said: list[str] = []
+    wait_quiet(bench.setup(limited, machine=machine, say=said.append))
     assert len(slept) == 2
+    (line,) = said
+    assert line.startswith("waiting, 300 s at most, for a quiet machine: ")
+    assert "load average is 2.0" in line
     ticks = iter(range(0, 10_000, 100))
     other = parse_state({"memory.used": "9000"}, None, ())
     busy = Machine(

@@ -64,10 +64,9 @@ def test_warm_up(bench: Bench) -> None:
     setup = bench.setup(soaked)
     assert boots_before(setup.folder, setup.measure) == 2
     _, problems = warm_up(setup)
-    assert [problem.partition(":")[0] for problem in problems] == [
-        f"census of patched+{FLAG}=0",
-        f"census of patched+{FLAG}=1",
-    ]
+    # The other arm is not booted: the session has no use for it any more.
+    assert [problem.partition(":")[0] for problem in problems] == [f"census of patched+{FLAG}=0"]
+    assert not (setup.folder / "engine" / "census-B").exists()
     assert boots_before(setup.folder, setup.measure) == 2  # nothing was proven, so nothing is kept
     bench.log = LOG + dispatch(8, "3D")
     assert warm_up(setup) == (soaked, [])
@@ -79,11 +78,27 @@ def test_warm_up(bench: Bench) -> None:
     assert boots_before(without.folder, without.measure) == 0
 
 
-def test_damaged_census(tmp_path: Path) -> None:
-    """What the census boots left is named where it cannot be read."""
+def test_kept_pools(tmp_path: Path) -> None:
+    """None before there was a census; an arm's are None where /metrics did not say."""
     path = tmp_path / CENSUS_FILE
     assert kept_pools(path) is None
-    for text in ("{", "{}", '{"blocks": [1]}', "[]"):
-        path.write_text(text)
-        with pytest.raises(SessionError, match=CENSUS_FILE):
-            kept_pools(path)
+    path.write_text('{"blocks": [null, 7]}')
+    assert kept_pools(path) == (None, 7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "{}", '{"blocks": [1]}', "[]", '{"blocks": ["a", "b"]}', '{"blocks": [5, "b"]}'),
+        *('{"blocks": [-4, 7]}', '{"blocks": [0, 7]}', '{"blocks": [4, true]}', '{"blocks": [4.0, 7]}'),
+        *("[" * 20_000, '{"blocks": ' + "[" * 20_000, '{"blocks": [1, 2], "more": ' + "[" * 20_000, "\xff"),
+    ],
+    ids=range(14),
+)
+def test_damaged_census(tmp_path: Path, text: str) -> None:
+    """Anything but two numbers of blocks is refused, and it is said how to have them made again."""
+    path = tmp_path / CENSUS_FILE
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SessionError, match=CENSUS_FILE) as caught:
+        kept_pools(path)
+    assert caught.value.remedy == f"remove {path}: the census boots run again"
