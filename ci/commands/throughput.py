@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from ci.commands.run import arms_by_name
 from ci.commands.throughput_session import Throughput, checked_pairs, measure_of
+from ci.engine.identity import resolve_arm
 from ci.engine.profile import Profile, load_profile, timed_names
 from ci.errors import ExitCode, UsageError
 from ci.lanes.conditions import detect_lane
 from ci.lanes.gpu import GpuUnfitError, lease, read_state
+from ci.stack.arms import names_up_to
 from ci.stack.cache import cache_root
 from ci.stack.record import Flavour
 
@@ -62,12 +64,15 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.blocks is not None and args.blocks < 1:
         raise UsageError(f"--blocks {args.blocks}: at least 1")
     pairs = None if args.pairs is None else checked_pairs(args.pairs)
-    if args.profile not in (names := timed_names()):
+    if args.profile not in (timed := timed_names()):
         raise UsageError(
-            f"{args.profile!r} is no profile with a [measure] table", remedy=f"one of: {', '.join(names)}"
+            f"{args.profile!r} is no profile with a [measure] table", remedy=f"one of: {', '.join(timed)}"
         )
     profile = chosen(load_profile(args.profile), args.arms, args.point)
     lane = machine_lane(profile)
+    names = names_up_to(args.arm, args.series)
+    for text in measure_of(profile).arms:  # before a wheel is fetched and arms are built for nothing
+        resolve_arm(text, names)
     built = arms_by_name(args.arm, args.series, lane, args.flavour)
     one = Throughput(profile, lane, built, args.session, args.in_process, pairs)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"throughput {profile.name}"):

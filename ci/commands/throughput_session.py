@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +22,7 @@ from ci.engine.abba import end_of, finished_boots, open_session, run_blocks
 from ci.engine.dummy import write_dummy
 from ci.engine.identity import resolve_arm
 from ci.engine.orphans import abandoned, end_marked
-from ci.engine.profile import Measure, Profile
+from ci.engine.profile import Measure, Profile, filled
 from ci.engine.session import session_key
 from ci.engine.timed_boot import Machine, Setup, timed_boot
 from ci.errors import ExitCode, UsageError
@@ -71,6 +71,23 @@ def measure_of(profile: Profile) -> Measure:
     return profile.measure
 
 
+def models_of(profile: Profile, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Model and drafter that the caller names; none where a dummy is generated.
+
+    Raises:
+        ProfileError: a variable is not set.
+    """
+    model = profile.model
+    if generates_model(profile):
+        return ()
+    return tuple(filled(path, variables) for path in (model.path, model.drafter) if path)
+
+
+def generates_model(profile: Profile) -> bool:
+    """Whether a profile's model is written by the session that needs it."""
+    return profile.model.path.startswith("${" + boots_command.DUMMY_VARIABLE)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A session as far as it has come."""
@@ -104,6 +121,8 @@ class Throughput:
         self.say = say
         self.profile, self.lane, self.built, self.in_process = profile, lane, built, in_process
         self.measure = measure_of(profile)
+        self.variables = dict(os.environ)
+        self.models = models_of(profile, self.variables)
         self.arms = (
             resolve_arm(self.measure.arms[0], list(built)),
             resolve_arm(self.measure.arms[1], list(built)),
@@ -130,7 +149,7 @@ class Throughput:
         return SessionHead(
             schema=SCHEMA_VERSION,
             run=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
-            key=session_key(repr(self.profile), *hashes),
+            key=session_key(repr(self.profile), *self.models, *hashes),
             profile=self.profile.name,
             arms=self.names,
             points=tuple(point.name for point in self.measure.points),
@@ -138,6 +157,7 @@ class Throughput:
             pairs=self.pairs,
             started=now.isoformat(timespec="seconds"),
             conditions=dict(self.conditions),
+            models=self.models,
         )
 
     def run(self, *, resume: bool, fresh: bool = False, blocks: int | None = None) -> Outcome:
@@ -176,8 +196,8 @@ class Throughput:
 
     def setup(self, folder: Path) -> Setup:
         """What the boots have in common."""
-        variables = dict(os.environ)
-        if self.profile.model.path.startswith("${" + boots_command.DUMMY_VARIABLE):
+        variables = dict(self.variables)
+        if generates_model(self.profile):
             target, drafter = self.measure.dummy_layers
             write_dummy(self.folder / "model", target_layers=target, drafter_layers=drafter)
             variables[boots_command.DUMMY_VARIABLE] = str(self.folder / "model")
@@ -211,7 +231,7 @@ class Throughput:
 
     def shown_boot(self, setup: Setup, head: SessionHead, place: int, letter: str) -> BootMeasure:
         """One timed boot, and its lines of the table."""
-        boot = timed_boot(setup, place, letter)
+        boot = replace(timed_boot(setup, place, letter), session=head.run)
         left = 2 * head.pairs - place - 1
         self.say(render_boots([boot]))
         self.say(f"boot {place + 1} took {boot.seconds:.0f} s; at most {left} are left\n")

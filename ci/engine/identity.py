@@ -72,7 +72,14 @@ def resolve_arm(text: str, names: Sequence[str]) -> ArmUnderTest:
     Raises:
         UsageError: the subject has no arm before it, or no arm is named so.
     """
-    arm = parse_arm(text.replace(SUBJECT, names[-1]).replace(PREVIOUS, names[-2] if len(names) > 1 else ""))
+    if PREVIOUS in text:
+        if len(names) < 2:
+            raise UsageError(
+                f"{text}: no arm comes before {names[-1]!r}",
+                remedy="choose a later arm, or name both: --arms A B",
+            )
+        text = text.replace(PREVIOUS, names[-2])
+    arm = parse_arm(text.replace(SUBJECT, names[-1]))
     if arm.arm not in names:
         raise UsageError(f"the series has no arm {arm.arm!r}", remedy=f"one of: {', '.join(names)}")
     return arm

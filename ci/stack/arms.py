@@ -143,10 +143,14 @@ def find_arms_up_to(
     A check that tells where a behaviour entered the series runs on these side by side.
     """
     read = series if isinstance(series, Series) else read_series(series_folder(series))
-    plans = plan_arms(read)
+    return build_arms(read, cache_root, flavour, names_up_to(name, read), progress)
+
+
+def names_up_to(name: str | None, series: Series | str | Path | None = None) -> list[str]:
+    """The names of the arms of ``find_arms_up_to``; nothing is built."""
+    plans = plan_arms(series if isinstance(series, Series) else read_series(series_folder(series)))
     wanted = choose_plan(plans, name)
-    fewer = [plan.name for plan in plans if len(plan.patches) < len(wanted.patches)]
-    return build_arms(read, cache_root, flavour, [*fewer, wanted.name], progress)
+    return [*(plan.name for plan in plans if len(plan.patches) < len(wanted.patches)), wanted.name]
 
 
 def arm_folder(plan: ArmPlan, pin: Pin, flavour: Flavour, cache: Path) -> Path:

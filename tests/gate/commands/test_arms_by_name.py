@@ -35,6 +35,7 @@ def test_commands_ask_for_what_they_were_told(
     monkeypatch.chdir(tmp_path)
     for one in (boots, throughput):
         monkeypatch.setattr(one, "detect_lane", lambda: "rtx4090")
+    monkeypatch.setattr(throughput, "names_up_to", lambda *_: ["stock", "patched"])
     monkeypatch.setattr(module, "arms_by_name", arms_by_name)
     assert cli.main([*words, "--series", "mine", "--flavour", "lean"]) == 2
     assert asked == [("patched", Path("mine"), "rtx4090", Flavour.LEAN)]

@@ -58,6 +58,16 @@ class Machine:
         self.plan: dict[str, Any] = {}
         self.conditions: dict[str, Any] = dict(CONDITIONS)
         self.interrupt_at: str | None = None
+        self.builds = 0
+
+    def names_up_to(self, name: str | None, _series: object) -> list[str]:
+        """The arms up to the one that is asked for."""
+        return ["token-units", "patched"] if name is None else [name]
+
+    def built(self, arms: dict[str, Any]) -> dict[str, Any]:
+        """The arms, counted as built."""
+        self.builds += 1
+        return arms
 
     def step_s(self, arm: str, name: str) -> float:
         """Of a boot: the arm's, with the noise of its place."""
@@ -106,7 +116,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(module, "read_state", lambda *_: QUIET)
     monkeypatch.setattr(throughput_session, "read_gpus", list)
     monkeypatch.setattr(throughput_session, "load_average", lambda: 0.3)
-    monkeypatch.setattr(throughput, "arms_by_name", lambda *_: {arm.name: arm for arm in arms})
+    monkeypatch.setattr(throughput, "names_up_to", one.names_up_to)
+    monkeypatch.setattr(throughput, "arms_by_name", lambda *_: one.built({arm.name: arm for arm in arms}))
     monkeypatch.setattr(
         throughput_session, "read_manifest", lambda root: SimpleNamespace(series_hash=root.name)
     )
@@ -252,6 +263,40 @@ def test_other_conditions(machine: Machine, command: Command) -> None:
     assert len([path for path in folder.iterdir() if path.name.startswith("1")]) == 2
 
 
+def test_other_model(machine: Machine, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of the caller's model begins with the model named, and goes on with no other."""
+    machine.slower["patched"] = 1.0055
+    served = replace(PROFILE, model=load_profile("rtx4090-steps").model)
+    monkeypatch.setattr(throughput, "load_profile", lambda _name: served)
+    for name, path in (("FORKPROOF_MODEL", ""), ("FORKPROOF_DRAFTER", "/models/draft")):
+        monkeypatch.setenv(name, path)
+    code, out = command("--blocks", "1")
+    assert (code, machine.booted) == (2, [])
+    assert "FORKPROOF_MODEL is not set" in out
+    monkeypatch.setenv("FORKPROOF_MODEL", "/models/a")
+    assert "4 boots so far" in command("--blocks", "1")[1]
+    monkeypatch.setenv("FORKPROOF_MODEL", "/models/other")
+    words = "models was ('/models/a', '/models/draft'), now ('/models/other', '/models/draft')"
+    assert words in command("--resume", "--blocks", "1")[1]
+    monkeypatch.setenv("FORKPROOF_MODEL", "/models/a")
+    assert "8 boots so far" in command("--resume", "--blocks", "1")[1]
+
+
+def test_generated_model(machine: Machine, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the dummy is written says nothing: its session goes on in a folder that was moved."""
+    machine.slower["patched"] = 1.0055
+    assert "4 boots so far" in command("--session", "here", "--blocks", "1")[1]
+    Path("here").rename("there")
+    assert "8 boots so far" in command("--session", "there", "--resume", "--blocks", "1")[1]
+
+
+def test_boots_know_their_session(machine: Machine, command: Command) -> None:
+    """A boot's file names the session, so that it is counted in no other."""
+    command("--session", "s", "--blocks", "1")
+    run = json.loads(Path("s/1/session.json").read_text())["run"]
+    assert {json.loads(path.read_text())["session"] for path in Path("s/1/boots").iterdir()} == {run}
+
+
 def test_flags_are_an_arm(machine: Machine, command: Command) -> None:
     """One arm under a flag is compared with itself without; the flag is read back from its processes."""
     code, out = command("--arms", "patched", "patched+FORKPROOF_SLOWDOWN=0.03")
@@ -270,6 +315,7 @@ def test_flags_are_an_arm(machine: Machine, command: Command) -> None:
         (["--point", "prose-1"], "has no prompt prose-1"),
         (["--arms", "patched", "mq3d"], "no arm 'mq3d'"),
         (["--arms", "patched", "patched+X"], "not a flag"),
+        (["--arm", "stock"], "no arm comes before 'stock'"),
     ],
 )
 def test_refused(machine: Machine, command: Command, words: list[str], said: str) -> None:
@@ -278,6 +324,8 @@ def test_refused(machine: Machine, command: Command, words: list[str], said: str
     assert code == 2
     assert said in out
     assert machine.booted == []
+    assert machine.builds == int(words == ["--resume"])  # only a session has to know its arms
+    assert not list(Path().glob("out/**/session.json"))
 
 
 @pytest.mark.parametrize("name", ["any-gpu", "rtx3090-memory"])

@@ -40,8 +40,11 @@ def test_resolve_arm() -> None:
     assert resolve_arm("@subject+X=1", series).text == "token-units+X=1"
     assert resolve_arm("@previous", series).arm == "mq3d"
     assert resolve_arm("stock", series).arm == "stock"
-    for text, names in (("@previous", ["stock"]), ("patched", series)):
-        with pytest.raises(UsageError):
+    for text, names, words in (
+        ("@previous+X=1", ["stock"], "no arm comes before 'stock'"),
+        ("patched", series, "no arm 'patched'"),
+    ):
+        with pytest.raises(UsageError, match=words):
             resolve_arm(text, names)
 
 
