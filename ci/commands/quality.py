@@ -16,8 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ci.commands import review
-from ci.commands.run import arms_by_name
-from ci.commands.throughput import chosen, machine_lane
+from ci.commands.throughput import built_arms, chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
 from ci.engine.engines import Engine, ServedEngine
@@ -89,7 +88,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(f"--items {args.items}: at least 1")
     profile = chosen(load_profile(args.profile), args.arms, None)
     lane = machine_lane(profile)
-    built = arms_by_name(args.arm, args.series, lane, args.flavour)
+    built = built_arms(profile, args, lane)
     one = Quality(Throughput(profile, lane, built, args.session or quality_folder(profile, lane)), args.items)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"quality {profile.name}"):
         scores = one.scores()

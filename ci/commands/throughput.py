@@ -15,7 +15,7 @@ from ci.engine.profile import Profile, load_profile, timed_names
 from ci.errors import ExitCode, UsageError
 from ci.lanes.conditions import detect_lane
 from ci.lanes.gpu import GpuUnfitError, lease, read_state
-from ci.stack.arms import names_up_to
+from ci.stack.arms import Arm, names_up_to
 from ci.stack.cache import cache_root
 from ci.stack.record import Flavour
 
@@ -70,10 +70,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
     profile = chosen(load_profile(args.profile), args.arms, args.point)
     lane = machine_lane(profile)
-    names = names_up_to(args.arm, args.series)
-    for text in measure_of(profile).arms:  # before a wheel is fetched and arms are built for nothing
-        resolve_arm(text, names)
-    built = arms_by_name(args.arm, args.series, lane, args.flavour)
+    built = built_arms(profile, args, lane)
     one = Throughput(profile, lane, built, args.session, args.in_process, pairs)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"throughput {profile.name}"):
         outcome = one.run(resume=args.resume, fresh=args.fresh, blocks=args.blocks)
@@ -97,6 +94,18 @@ def chosen(profile: Profile, arms: Sequence[str] | None, points: Sequence[str] |
         # What kernel other arms take is not the profile's to say.
         measure = replace(measure, arms=(arms[0], arms[1]), paths=None)
     return replace(profile, measure=measure)
+
+
+def built_arms(profile: Profile, args: argparse.Namespace, lane: str) -> dict[str, Arm]:
+    """The arms of the series up to the one under test, built.
+
+    Raises:
+        UsageError: the profile's arms are not among them, told before a wheel is fetched.
+    """
+    names = names_up_to(args.arm, args.series)
+    for text in measure_of(profile).arms:
+        resolve_arm(text, names)
+    return arms_by_name(args.arm, args.series, lane, args.flavour)
 
 
 def machine_lane(profile: Profile) -> str:

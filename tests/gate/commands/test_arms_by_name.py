@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ci import cli
-from ci.commands import boots, quality, run, throughput
+from ci.commands import boots, run, throughput
 from ci.errors import UsageError
 from ci.stack.record import Flavour
 
@@ -19,7 +19,7 @@ from ci.stack.record import Flavour
     [
         (boots, ["boots", "any-gpu-dummy7", "--subject", "patched"]),
         (throughput, ["throughput", "any-gpu-verify", "--arm", "patched"]),
-        (quality, ["quality", "any-gpu-verify", "--arm", "patched"]),
+        (throughput, ["quality", "any-gpu-verify", "--arm", "patched"]),
     ],
 )
 def test_commands_ask_for_what_they_were_told(

@@ -115,7 +115,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(quality, "load_profile", lambda _name: profile)
-    monkeypatch.setattr(quality, "arms_by_name", lambda *_: {arm.name: arm for arm in arms})
+    monkeypatch.setattr(throughput, "arms_by_name", lambda *_: {arm.name: arm for arm in arms})
     monkeypatch.setattr(throughput, "detect_lane", lambda: "rtx4090")
     monkeypatch.setattr(throughput_session, "read_conditions", lambda lane, **_: {"lane": lane, **CONDITIONS})
     monkeypatch.setattr(throughput_session, "read_gpus", list)
@@ -308,6 +308,14 @@ def test_not_set_up(model: Model, command: Command, monkeypatch: pytest.MonkeyPa
     assert code == 2
     assert f"{variable} is not set" in out
     assert model.booted == []
+
+
+def test_arm_of_no_name(model: Model, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arm that the series does not have is told before any is built."""
+    monkeypatch.setattr(throughput, "arms_by_name", lambda *_: pytest.fail("an arm was built"))
+    code, out = command("--arms", "stock", "nope")
+    assert code == 2
+    assert "the series has no arm 'nope'" in out
 
 
 @pytest.mark.parametrize("items", ["0", "-1"])
