@@ -54,6 +54,7 @@ def booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(boots, "detect_lane", lambda: "rtx4090")
     monkeypatch.setattr(boots, "read_conditions", lambda lane: {"environment": "wsl2", "lane": lane})
     monkeypatch.setattr(boots, "read_state", lambda: QUIET)
+    monkeypatch.setattr(boots, "abandoned", list)  # other tests have some of their own
     monkeypatch.setattr(boots, "load_average", lambda: 0.0)
     monkeypatch.setattr(boots, "arms_by_name", lambda *_: {name: arm(name) for name in logs})
     monkeypatch.setattr(boots, "serve_launch", launch)

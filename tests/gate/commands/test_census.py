@@ -128,6 +128,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: str, *traits
     monkeypatch.setattr(boots, "read_conditions", lambda lane: {"environment": "native", "lane": lane})
     for module in (boots, census):
         monkeypatch.setattr(module, "read_state", lambda: QUIET)
+    monkeypatch.setattr(boots, "abandoned", list)  # other tests have some of their own
     monkeypatch.setattr(boots, "load_average", lambda: 0.0)
     monkeypatch.setattr(boots, "arms_by_name", lambda *_: {arm.name: arm})
     monkeypatch.setattr(boots, "serve_launch", launch)

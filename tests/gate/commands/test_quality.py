@@ -118,6 +118,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.setattr(throughput, "arms_by_name", lambda *_: {arm.name: arm for arm in arms})
     monkeypatch.setattr(throughput, "detect_lane", lambda: "rtx4090")
     monkeypatch.setattr(throughput_session, "read_conditions", lambda lane, **_: {"lane": lane, **CONDITIONS})
+    monkeypatch.setattr(throughput_session, "abandoned", list)  # other tests have some of their own
     monkeypatch.setattr(throughput_session, "read_gpus", list)
     monkeypatch.setattr(throughput_session, "load_average", lambda: 0.3)
     monkeypatch.setattr(

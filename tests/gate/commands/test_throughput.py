@@ -114,6 +114,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     )
     for module in (throughput, throughput_session):
         monkeypatch.setattr(module, "read_state", lambda *_: QUIET)
+    monkeypatch.setattr(throughput_session, "abandoned", list)  # other tests have some of their own
     monkeypatch.setattr(throughput_session, "read_gpus", list)
     monkeypatch.setattr(throughput_session, "load_average", lambda: 0.3)
     monkeypatch.setattr(throughput, "names_up_to", one.names_up_to)
@@ -338,6 +339,18 @@ def test_profiles_that_time_something_are_named(
     listed = (said.out + said.err).partition("one of: ")[2].partition("\n")[0].split(", ")
     assert listed == [one for one in profile_names() if load_profile(one).measure is not None]
     assert machine.booted == []
+
+
+def test_left_behind(machine: Machine, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines of a killed run are ended, and it is said, before anything boots."""
+    ended: list[str] = []
+    monkeypatch.setattr(
+        throughput_session, "abandoned", lambda: [(123, "a mark")] if not machine.booted else []
+    )
+    monkeypatch.setattr(throughput_session, "end_marked", ended.append)
+    _, out = command("--blocks", "1")
+    assert ended == ["a mark"]
+    assert out.index("ending process 123, left behind by a killed run") < out.index("booting ")
 
 
 def test_served(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
