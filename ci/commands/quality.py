@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ci.commands import review
+from ci.commands.quality_inputs import MATHS_VARIABLE, TEXTS_VARIABLE, read_maths, read_texts
 from ci.commands.throughput import built_arms, chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
@@ -27,7 +27,7 @@ from ci.engine.timed_boot import Watched, boot_arm, boot_problems
 from ci.engine.toolchat import CONVERSATIONS, MAX_TOKENS, TURNS, talk, turns_of
 from ci.errors import ExitCode, GateError, UsageError
 from ci.gate.quality import repeats
-from ci.gate.quality_records import ALL, judge, records_of, unscored
+from ci.gate.quality_records import judge, records_of, unscored
 from ci.gate.verdict import Verdict, last_line
 from ci.lanes.gpu import lease, read_state
 from ci.report.throughput import minutes
@@ -46,15 +46,11 @@ FORKPROOF_QUALITY_TEXTS names a folder of texts (en.txt, da.txt, code.txt), FORK
 problems (without it lm-eval fetches its own), FORKPROOF_TOOL_PARSER how the model writes tool calls, as
 vLLM's --tool-call-parser takes it. lm-eval runs in its own environment: nox -s quality.
 """
-TEXTS_VARIABLE = "FORKPROOF_QUALITY_TEXTS"
-MATHS_VARIABLE = "FORKPROOF_GSM8K"
 PARSER_VARIABLE = "FORKPROOF_TOOL_PARSER"
 ITEMS = 200
 ITEM_S = 3.5
 """Of a word problem, for an estimate: 381 tokens at 110 tokens per second were published."""
 TURN_S = 1.0
-PART_CHARS = 8000
-TEXT_LIMIT_BYTES = 16 << 20
 SCORE_LIMIT_BYTES = 64 << 20
 CHAT_TIMEOUT_S = 600.0
 
@@ -329,72 +325,6 @@ def read_scores(path: Path, key: str) -> ArmScores:
             remedy=f"move {path.parent} away",
         )
     return found
-
-
-def read_texts(folder: str | None) -> dict[str, list[str]]:
-    """The texts of a folder, by the name of their file, in parts that end with a line.
-
-    Raises:
-        UsageError: no folder is named, it has no text, or a file in it is none or cannot name one.
-    """
-    remedy = f"export {TEXTS_VARIABLE}=FOLDER with en.txt, da.txt, code.txt"
-    if not folder:
-        raise UsageError(f"{TEXTS_VARIABLE} is not set: there is no text to score", remedy=remedy)
-    files = sorted(Path(folder).glob("*.txt"))
-    # lm-eval separates tasks by commas and parts of a file's name by underscores, and takes wildcards.
-    if bad := [
-        path.name for path in files if path.stem == ALL or not re.fullmatch("[A-Za-z0-9-]+", path.stem)
-    ]:
-        words = f"letters, digits and hyphens, and not {ALL}, which stands for all texts"
-        raise UsageError(f"{folder}: {bad[0]!r} cannot name a text", remedy=f"a name of {words}")
-    try:
-        texts = {path.stem: parts_of(read_limited(path, TEXT_LIMIT_BYTES).decode("utf-8")) for path in files}
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{folder}: a file is not UTF-8: {error}", remedy=remedy) from error
-    if not texts or not all(texts.values()):
-        raise UsageError(f"{folder}: holds no text, or an empty one", remedy=remedy)
-    return texts
-
-
-class WordProblem(msgspec.Struct, frozen=True):
-    """A word problem as GSM8K has them; further fields are left alone."""
-
-    question: str
-    answer: str
-
-
-def read_maths(path: Path) -> list[WordProblem]:
-    """The word problems of a file, one JSON object a line.
-
-    Raises:
-        UsageError: it cannot be read, holds none, or a line is none.
-    """
-    remedy = f"export {MATHS_VARIABLE}=FILE with question and answer in each line, or unset it"
-    try:
-        lines = read_limited(path, TEXT_LIMIT_BYTES).splitlines()
-    except GateError as error:
-        raise UsageError(f"{MATHS_VARIABLE}: {error.what}", remedy=remedy) from error
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found += [msgspec.json.decode(line, type=WordProblem)] if line.strip() else []
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise UsageError(f"{MATHS_VARIABLE}: {path}: line {number}: {error}", remedy=remedy) from error
-    if not found:
-        raise UsageError(f"{MATHS_VARIABLE}: {path}: holds no word problem", remedy=remedy)
-    return found
-
-
-def parts_of(text: str) -> list[str]:
-    """Lines joined to parts of about so many characters."""
-    found: list[str] = []
-    part = ""
-    for line in text.splitlines(keepends=True):
-        if part and len(part) + len(line) > PART_CHARS:
-            found.append(part)
-            part = ""
-        part += line
-    return [one for one in [*found, part] if one.strip()]
 
 
 def scored_texts(

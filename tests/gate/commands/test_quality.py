@@ -16,8 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci import cli
-from ci.commands import quality, throughput, throughput_session
-from ci.commands.quality import parts_of, read_maths, read_texts
+from ci.commands import quality, quality_inputs, throughput, throughput_session
+from ci.commands.quality_inputs import parts_of, read_maths, read_texts
 from ci.engine import lmeval, server, timed_boot
 from ci.engine.boot import Launch
 from ci.engine.profile import load_profile
@@ -109,8 +109,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
         "FORKPROOF_MODEL": "m",
         "FORKPROOF_DRAFTER": "d",
         lmeval.PYTHON_VARIABLE: "python-of-lm-eval",
-        quality.TEXTS_VARIABLE: str(tmp_path / "texts"),
-        quality.MATHS_VARIABLE: str(tmp_path / "maths.jsonl"),
+        quality_inputs.TEXTS_VARIABLE: str(tmp_path / "texts"),
+        quality_inputs.MATHS_VARIABLE: str(tmp_path / "maths.jsonl"),
         quality.PARSER_VARIABLE: "hermes",
     }.items():
         monkeypatch.setenv(name, value)
@@ -203,7 +203,7 @@ def test_an_arm_that_answered_is_kept(model: Model, command: Command) -> None:
     assert ANOTHER in out
 
 
-@pytest.mark.parametrize("variable", [quality.MATHS_VARIABLE, "FORKPROOF_MODEL", "FORKPROOF_DRAFTER"])
+@pytest.mark.parametrize("variable", [quality_inputs.MATHS_VARIABLE, "FORKPROOF_MODEL", "FORKPROOF_DRAFTER"])
 def test_other_problems_or_model(
     model: Model, command: Command, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
@@ -300,7 +300,7 @@ def test_other_items(model: Model, command: Command) -> None:
 
 @pytest.mark.parametrize(
     "variable",
-    [lmeval.PYTHON_VARIABLE, quality.TEXTS_VARIABLE, quality.PARSER_VARIABLE, "FORKPROOF_MODEL"],
+    [lmeval.PYTHON_VARIABLE, quality_inputs.TEXTS_VARIABLE, quality.PARSER_VARIABLE, "FORKPROOF_MODEL"],
 )
 def test_not_set_up(model: Model, command: Command, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     """What lm-eval needs is asked for before anything boots."""
@@ -365,7 +365,7 @@ def test_word_problems(tmp_path: Path, content: bytes | None, words: str) -> Non
     path = tmp_path / "m.jsonl"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UsageError, match=f"{quality.MATHS_VARIABLE}: .*{words}"):
+    with pytest.raises(UsageError, match=f"{quality_inputs.MATHS_VARIABLE}: .*{words}"):
         read_maths(path)
 
 
@@ -373,9 +373,9 @@ def test_word_problems_are_read_first(
     model: Model, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file of word problems is looked at before anything boots."""
-    monkeypatch.setenv(quality.MATHS_VARIABLE, "nowhere.jsonl")
+    monkeypatch.setenv(quality_inputs.MATHS_VARIABLE, "nowhere.jsonl")
     code, out = command()
-    assert (code, f"{quality.MATHS_VARIABLE}: nowhere.jsonl: no such file" in out, model.booted) == (
+    assert (code, f"{quality_inputs.MATHS_VARIABLE}: nowhere.jsonl: no such file" in out, model.booted) == (
         2,
         True,
         [],
