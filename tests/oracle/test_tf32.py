@@ -9,6 +9,7 @@ import pytest
 import torch
 from armlib.attention import Batch, run_leg
 from armlib.builder import make_builder
+from armlib.production import owner_of
 from bench import make_bench, worst_write_error
 from cases import DEVICE, NARROW, config_for
 from tf32 import tf32_emulated, truncated
@@ -27,6 +28,13 @@ def multiply(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr, PRECISION: tl.constexpr): 
     row, column = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
     at = row * SIZE + column
     tl.store(c_ptr + at, tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at), input_precision=PRECISION))
+
+
+@triton.jit
+def rounded(function: tl.constexpr, bits_ptr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, N803
+    """An arm's rounding of [SIZE] fp32 numbers, given and left as their bits."""
+    at = bits_ptr + tl.arange(0, SIZE)
+    tl.store(at, function(tl.load(at).to(tl.float32, bitcast=True)).to(tl.int32, bitcast=True))
 
 
 def product(value: float, dtype: torch.dtype, precision: str = "tf32") -> float:
@@ -51,6 +59,31 @@ def product(value: float, dtype: torch.dtype, precision: str = "tf32") -> float:
 def test_truncation_is_towards_zero(value: float, kept: float) -> None:
     """The low 13 bits are cut, never rounded up, whatever the sign."""
     assert truncated(np.array([value], dtype=np.float32))[0] == kept
+
+
+ROUNDED = {
+    "below half": (0x3F800FFF, 0x3F800000),
+    "half": (0x3F801000, 0x3F802000),
+    "into the exponent": (0x3FFFFFFF, 0x40000000),
+    "negative": (0xBF801000, 0xBF802000),
+    "infinite": (0x7F800000, 0x7F800000),
+    "a card's NaN": (0x7FFFFFFF, 0x7FFFFFFF),
+    "a negative NaN": (0xFFFFFFFF, 0xFFFFFFFF),
+}
+"""fp32 bits, and what is left of them."""
+
+
+def test_an_arm_rounds_weights_to_tf32() -> None:
+    """To the nearest, halves away from zero; NaN stays NaN, also with the bits that only a card gives it."""
+    function = vars(owner_of("_launch_packed_attn")).get("round_to_tf32")
+    if function is None:  # only the arms whose weights are rounded
+        return
+    given, left = (np.array(bits, dtype=np.uint32) for bits in zip(*ROUNDED.values(), strict=True))
+    bits = torch.zeros(SIZE, dtype=torch.int32)
+    bits[: len(given)] = torch.from_numpy(given.view(np.int32))
+    rounded[(1,)](function, bits, SIZE)
+    found = bits[: len(given)].numpy().view(np.uint32)
+    assert dict(zip(ROUNDED, map(hex, found), strict=True)) == dict(zip(ROUNDED, map(hex, left), strict=True))
 
 
 def test_fp32_operands_are_truncated_in_the_emulation_only() -> None:
