@@ -34,12 +34,11 @@ from ci.gate.throughput import (
     records_of,
     results_of,
     session_problems,
-    texts_words,
 )
 from ci.gate.verdict import Verdict, last_line, overall
 from ci.lanes.conditions import read_conditions, read_gpus
 from ci.lanes.gpu import GpuState, load_average, read_state
-from ci.report.throughput import render_announcement, render_boots, render_judged
+from ci.report.throughput import render_announcement, render_boots, render_judged, render_texts
 from ci.results.records import Record
 from ci.results.throughput import SCHEMA_VERSION, BootMeasure, SessionHead
 from ci.stack.arms import Arm
@@ -258,7 +257,7 @@ class Throughput:
             return self.last(Verdict.INVALID, problems[0])
         if outcome.boots:
             self.say(render_judged(judge_points(outcome.head, outcome.boots, self.judges)))
-            self.say(texts_words(outcome.head, outcome.boots) + "\n")
+            self.say(render_texts(outcome.head, outcome.boots))
         results = results_of(self.records(outcome), self.profile.experiment, self.judges)
         verdict, _ = overall((result.verdict for result in results), control_failed=False)
         if outcome.stopped is None:

@@ -355,22 +355,6 @@ def single_records(
     ]
 
 
-def texts_words(head: SessionHead, boots: Sequence[BootMeasure]) -> str:
-    """A line about the texts that boots wrote after each prompt: that they differ is never a failure."""
-    found = []
-    for point in head.points:
-        ours, theirs = (
-            {one.text_sha256 for boot in boots if boot.letter == letter and (one := boot.point(point))}
-            for letter in "AB"
-        )
-        if len(ours | theirs) > 1:
-            common = len(ours & theirs)
-            found.append(f"{point}: {len(ours)} of A, {len(theirs)} of B, {common} in common")
-    return (
-        f"texts differ, which is no failure: {'; '.join(found)}" if found else "texts: the same in all boots"
-    )
-
-
 def boot_deviation(noises: Iterable[Noise]) -> float:
     """Standard deviation of one boot, as a fraction, from the lane's A/A sessions; 0 where there are none."""
     squares = df = 0.0

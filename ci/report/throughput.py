@@ -54,6 +54,22 @@ def render_judged(judged: Sequence[Judged]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def render_texts(head: SessionHead, boots: Sequence[BootMeasure]) -> str:
+    """A line about the texts that boots wrote after each prompt: that they differ is never a failure."""
+    found = []
+    for point in head.points:
+        ours, theirs = (
+            {one.text_sha256 for boot in boots if boot.letter == letter and (one := boot.point(point))}
+            for letter in "AB"
+        )
+        if len(ours | theirs) > 1:
+            common = len(ours & theirs)
+            found.append(f"{point}: {len(ours)} of A, {len(theirs)} of B, {common} in common")
+    if not found:
+        return "texts: the same in all boots\n"
+    return f"texts differ, which is no failure: {'; '.join(found)}\n"
+
+
 def render_announcement(
     head: SessionHead, done: int, untimed: int, seconds_per_boot: float, not_run: Sequence[str]
 ) -> str:

@@ -23,7 +23,6 @@ from ci.gate.throughput import (
     results_of,
     session_of,
     session_problems,
-    texts_words,
 )
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
@@ -324,15 +323,6 @@ def test_text_divergence_is_counted() -> None:
     its = [replace(one, points=(point(26.0, text=one.letter),)) for one in boots(2)]
     texts = next(record for record in records_of("steps", head(), its) if record.metric == "texts")
     assert (texts.value, texts.reason) == (2, None)
-
-
-def test_words_about_texts() -> None:
-    """At which prompts boots wrote other texts, and whether the arms have one in common."""
-    its = boots(2)
-    assert texts_words(head(), its) == "texts: the same in all boots"
-    drifted = changed(its, 3, replace(its[3], points=(point(26.0, text="u"),)))
-    words = f"texts differ, which is no failure: {POINT}: 2 of A, 1 of B, 1 in common"
-    assert texts_words(head(), drifted) == words
 
 
 def test_unread_steps() -> None:
