@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import re
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.engine.client import Failure, Piece, RequestFailedError, Streamed, read_stream, stream
+from tests.gate.engine.listener import played
 from tests.gate.engine.streams import BAD, GOOD, joined, last, text
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
@@ -80,37 +76,6 @@ def test_one_chunk_has_no_rate() -> None:
     """Tokens that all came at once have no rate, rather than an infinite one."""
     got = read_stream(0.0, pieces(joined(text("all"), last())))
     assert got.decode_tok_s is None
-
-
-@contextmanager
-def played(*parts: bytes, gap_s: float = 0.0, hang_s: float = 0.0) -> Iterator[str]:
-    """A server that answers one request with these bytes."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def answer() -> None:
-        connection, _ = listener.accept()
-        with connection, suppress(OSError):  # a client that gives up closes before all is sent
-            read_request(connection)
-            for part in parts:
-                connection.sendall(part)
-                time.sleep(gap_s)
-            time.sleep(hang_s)
-
-    thread = threading.Thread(target=answer, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1/completions"
-    listener.close()
-
-
-def read_request(connection: socket.socket) -> None:
-    """All of it: a connection that is closed with bytes unread is reset, and takes the answer with it."""
-    said = b""
-    while b"\r\n\r\n" not in said:
-        said += connection.recv(1 << 16)
-    head, _, body = said.partition(b"\r\n\r\n")
-    length = re.search(rb"(?i)content-length: (\d+)", head)
-    while length and len(body) < int(length[1]):
-        body += connection.recv(1 << 16)
 
 
 def chunked(data: bytes, size: int) -> list[bytes]:

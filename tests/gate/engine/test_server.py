@@ -16,7 +16,7 @@ import pytest
 
 from ci.engine.orphans import abandoned, end_marked, marked
 from ci.engine.server import Health, Server, ServerError
-from tests.gate.engine.test_client import played
+from tests.gate.engine.listener import played
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
