@@ -16,11 +16,11 @@ from ci.gate.plan import Plan
 from ci.gate.rows import Cause, Row
 from ci.gate.tables import matches
 from ci.gate.verdict import Verdict, overall, verdict_word
+from ci.lanes.run import OUT_VARIABLE
 from ci.report.words import plain, show_value
 from ci.stack.plan import plan_arms
 from ci.stack.series import read_series, series_folder
 
-OUT_VARIABLE = "FORKPROOF_OUT"
 MAX_NAMED = 20
 """Cases in an error's remedy."""
 EXAMPLES = """\
@@ -140,7 +140,7 @@ def conclude(steps: Sequence[Step], case: str) -> ExitCode:
 
 
 def _judge(args: argparse.Namespace, rules: review.Rules, suite: str, lane: str, arm: str) -> Step:
-    with _out(review.default_runs().parent / "blame" / arm):
+    with _out(review.out_folder("blame", arm)):
         run_suites(argparse.Namespace(**{**vars(args), "arm": arm}), [(suite, lane)])
         verdict = review.review_suite(rules, run_folder(suite, lane), lane, suite, keep=None)[1]
     return step_of(arm, args.case, verdict.rows)

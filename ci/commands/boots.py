@@ -135,7 +135,7 @@ def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, P
     for pid, mark in abandoned():
         review.say(f"ending process {pid}, left behind by a killed run\n")
         end_marked(mark)
-    folder = args.session or Path("out", "boots", lane, profile.name)
+    folder = args.session or review.out_folder("boots", lane, profile.name)
     arms = arms_by_name(args.subject, args.series, lane, args.flavour)
     in_process = args.in_process or bool(getattr(args, "broken", None))
     session = Session(profile, lane, folder.resolve(), arms, in_process, apart=args.session is None)

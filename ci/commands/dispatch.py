@@ -89,7 +89,7 @@ def current_branch() -> str:
 def bring_back(github: GitHub, number: int, plan: JobPlan) -> ExitCode:
     """Fetch the results and compare them; a run without any is no verdict, however it ended."""
     lanes = sorted({cell.lane for cell in plan.of(Where.SELF_HOSTED)})
-    into = review.default_runs().parent / "dispatch" / str(number)
+    into = review.out_folder("dispatch", str(number))
     with tempfile.TemporaryDirectory() as folder:
         for archive in fetch_run(github, number, Path(folder)):
             unpack(archive, into, lanes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from ci.commands import review
 from ci.commands.stack import ConsoleProgress
 from ci.errors import ExitCode
 from ci.report.drift import details, drift_table, headline, render_drift
@@ -71,13 +71,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     fates = [one.fate for one in seen]
     show(fates, console)
     console.print(cost(seen, time.monotonic() - started))
-    write_reports(out_folder("drift"), series, fates, args.summary)
+    write_reports(review.out_folder("drift"), series, fates, args.summary)
     return conclude(fates, strict=args.strict)
-
-
-def out_folder(name: str) -> Path:
-    """Where reports go: a folder in ``$FORKPROOF_OUT``, by default in ``out/``."""
-    return Path(os.environ.get("FORKPROOF_OUT") or "out") / name
 
 
 def show(fates: Sequence[ReleaseFate], console: Console) -> None:

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if not is_slug(args.lane):
         raise UsageError(f"--lane {args.lane!r}: a lane is named with a-z, 0-9, '.', '_' and '-'")
     verdicts = read_field_verdicts(args.file)
-    target = args.to or review.default_runs().parent / "imported" / args.lane / "oracle.jsonl"
+    target = args.to or review.out_folder("imported", args.lane) / "oracle.jsonl"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
     found = read_results(source) if args.last else read_baseline(source)
     drawn = draw_times(found.head, found.records)
-    out: Path = args.out or review.default_runs().with_name("kernelbench.svg")
+    out: Path = args.out or review.out_folder() / "kernelbench.svg"
     write_atomic(out, drawn.encode())
     review.say(last_line(Verdict.PASS, f"{source} drawn into {out}", ExitCode.PASS) + "\n")
     return ExitCode.PASS

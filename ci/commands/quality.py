@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 def quality_folder(profile: Profile, lane: str) -> Path:
     """Where the answers are kept."""
-    return Path("out", "quality", lane, profile.name)
+    return review.out_folder("quality", lane, profile.name)
 
 
 class Quality:

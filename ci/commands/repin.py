@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 
 from ci.commands import review
-from ci.commands.drift import MB, out_folder, show
+from ci.commands.drift import MB, show
 from ci.commands.stack import ConsoleProgress
 from ci.errors import ExitCode, GateError
 from ci.report.repin import Row, render_repin
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     files[PIN_FILE] = pin_text(PIN_FILE.read_text(encoding="utf-8"), move.after).encode()
     steps = left_to_do(move, sorted(files.keys() - {PIN_FILE}))
     title = f"The pin {'would move' if args.dry_run else 'moves'} from {before.vllm} to {args.version}"
-    page = out_folder("repin") / "repin.md"
+    page = review.out_folder("repin") / "repin.md"
     write_atomic(page, render_repin(title, rows(move), move.fate, steps).encode())
     if not args.dry_run:
         write_all(files)

@@ -14,6 +14,7 @@ from ci.gate.compare import compare_suite
 from ci.gate.plan import Plan, check_coverage, parse_plan
 from ci.gate.policy import Policy, parse_policy
 from ci.gate.rows import GateVerdict, SuiteVerdict
+from ci.lanes.run import OUT_VARIABLE
 from ci.report.console import DEFAULT_WIDTH, render_console
 from ci.results.files import read_limited
 from ci.results.folder import SuiteFiles, read_suite_files
@@ -46,9 +47,14 @@ class Rules:
         return self.folder / lane / f"{suite}.jsonl"
 
 
+def out_folder(*names: str) -> Path:
+    """Return a folder of what is made here: in ``$FORKPROOF_OUT``, by default in ``out/`` of the checkout."""
+    return Path(os.environ.get(OUT_VARIABLE) or _shown(ROOT / "out")).joinpath(*names)
+
+
 def default_runs() -> Path:
-    """Return the folder of all runs: ``$FORKPROOF_OUT/runs``, by default ``out/runs`` of the checkout."""
-    return Path(os.environ.get("FORKPROOF_OUT") or _shown(ROOT / "out")) / "runs"
+    """Return the folder of all runs."""
+    return out_folder("runs")
 
 
 def runs_folder(named: Path | None) -> Path:

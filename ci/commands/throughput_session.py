@@ -25,7 +25,7 @@ from ci.engine.orphans import abandoned, end_marked
 from ci.engine.profile import Measure, Profile, filled
 from ci.engine.session import session_key
 from ci.engine.timed_boot import Machine, Setup, timed_boot
-from ci.errors import ExitCode, UsageError
+from ci.errors import ExitCode, GateError, UsageError
 from ci.gate.policy import MAX_PAIRS, MIN_PAIRS
 from ci.gate.throughput import (
     awaits_confirmation,
@@ -87,6 +87,10 @@ def generates_model(profile: Profile) -> bool:
     return profile.model.path.startswith("${" + boots_command.DUMMY_VARIABLE)
 
 
+class IncomparableError(GateError):
+    """The boots of a session must not be compared."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A session as far as it has come."""
@@ -127,7 +131,7 @@ class Throughput:
             resolve_arm(self.measure.arms[1], list(built)),
         )
         self.names = (self.arms[0].text, self.arms[1].text)
-        root = folder or Path("out", SUITE, lane, profile.name, words_of(self.names))
+        root = folder or review.out_folder(SUITE, lane, profile.name, words_of(self.names))
         self.folder = root.resolve()
         self.conditions = {
             **read_conditions(lane, vllm=built[self.arms[1].arm].manifest.vllm),
@@ -247,11 +251,14 @@ class Throughput:
             self.profile.experiment, outcome.head, outcome.boots, outcome.earlier, self.deviation
         )
 
+    def problems(self, outcome: Outcome) -> list[str]:
+        """Why the boots must not be compared; empty if they may."""
+        return [*outcome.refused, *session_problems(outcome.head, outcome.boots, self.deviation)]
+
     def conclude(self, outcome: Outcome) -> ExitCode:
         """Show table, effect and verdict."""
         self.say("\n" + render_boots(outcome.boots))
-        problems = [*outcome.refused, *session_problems(outcome.head, outcome.boots, self.deviation)]
-        if problems:
+        if problems := self.problems(outcome):
             for problem in problems:
                 self.say(f"invalid: {problem}\n")
             return self.last(Verdict.INVALID, problems[0])

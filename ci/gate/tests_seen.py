@@ -13,9 +13,11 @@ UNFIT = (
     "ci.lanes.gpu.GpuUnfitError: ",
     "ci.lanes.gpu.GpuBusyError: ",
     "ci.engine.profile.ProfileError: ",
+    "ci.engine.session.SessionError: ",
+    "ci.commands.throughput_session.IncomparableError: ",
     "ci.errors.UsageError: ",
 )
-"""How pytest begins what a test says that the machine or its settings refused, with nothing measured."""
+"""How pytest begins what a test says that could not measure: machine, settings or boots are unfit."""
 
 
 def rows_of_tests(lane: str, suite: str, junit: JUnitReport) -> tuple[Row, ...]:

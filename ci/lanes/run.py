@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 SUITES_DIR = ROOT / "tests"
 NOT_SUITES = {"gate"}
 """Folders of tests/ that hold the gate's own tests."""
+OUT_VARIABLE = "FORKPROOF_OUT"
+"""Where runs, boots and reports go; ``out/`` if it is not set."""
 SITE_VARIABLE = "FORKPROOF_SITE"
 """A folder of installed wheels that a bundle brings along."""
 NEEDED_MODULES = ("torch", "triton", "numpy", "pytest", "xdist", "msgspec")
@@ -127,6 +129,8 @@ def suite_environment(job: SuiteJob, base: Mapping[str, str], scratch: Path) -> 
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         RUN_DIR_VARIABLE: str(job.run_dir),
+        # Boots are kept beside the runs, wherever the caller stood who named that folder.
+        OUT_VARIABLE: str(job.run_dir.parents[2]),
         "FORKPROOF_ARM": job.subject.arm,
         "FORKPROOF_ARM_ROOT": str(job.arm_root),
         "FORKPROOF_ARM_ROOTS": json.dumps({name: str(root) for name, root in job.arm_roots.items()}),
@@ -205,7 +209,7 @@ def alone(run_dir: Path) -> Iterator[int]:
         except BlockingIOError as error:
             raise RunFolderError(
                 f"{run_dir}: another run is writing it",
-                remedy="wait until that run has ended, or set FORKPROOF_OUT to a folder of your own",
+                remedy=f"wait until that run has ended, or set {OUT_VARIABLE} to a folder of your own",
             ) from error
         except OSError as error:
             raise _unusable(run_dir, error) from error
@@ -215,7 +219,7 @@ def alone(run_dir: Path) -> Iterator[int]:
 def _unusable(run_dir: Path, error: OSError) -> RunFolderError:
     return RunFolderError(
         f"{run_dir}: cannot be made: {error.strerror or error}",
-        remedy="free that path, or set FORKPROOF_OUT to a folder that can be written",
+        remedy=f"free that path, or set {OUT_VARIABLE} to a folder that can be written",
     )
 
 

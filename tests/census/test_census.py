@@ -14,10 +14,10 @@ import pytest
 
 from ci.commands.boots import Session
 from ci.commands.census import CensusBoot, boot_census, broken_boot
+from ci.commands.review import out_folder
 from ci.engine.profile import load_profile
 from ci.gate.census import broken_rules, verify_widths
 from ci.lanes.gpu import lease, read_state
-from ci.lanes.run import ROOT
 from ci.report.census import render_census
 from ci.results.census import Batch, Census
 from ci.stack.cache import cache_root
@@ -41,7 +41,7 @@ def booted() -> Iterator[CensusBoot]:
         for name, root in roots.items()
     }
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite census"):
-        session = Session(PROFILE, LANE, ROOT / "out" / "boots" / LANE / PROFILE.name, arms, IN_PROCESS)
+        session = Session(PROFILE, LANE, out_folder("boots", LANE, PROFILE.name), arms, IN_PROCESS)
         yield boot_census(session, session.folder / "census")
 
 

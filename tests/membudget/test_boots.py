@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ci.commands.boots import Session, bands
+from ci.commands.review import out_folder
 from ci.engine.profile import load_profile
 from ci.errors import ExitCode
 from ci.gate.membudget import judge_row
 from ci.gate.verdict import Verdict
-from ci.lanes.run import ROOT
 from ci.results.boot import Measured
 from ci.stack.manifest import read_manifest
 
@@ -40,7 +40,7 @@ def session_of(profile: Any, folder: str | None = None) -> Session:
         name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
         for name, root in roots.items()
     }
-    return Session(profile, LANE, ROOT / "out" / "boots" / LANE / (folder or profile.name), arms, IN_PROCESS)
+    return Session(profile, LANE, out_folder("boots", LANE, folder or profile.name), arms, IN_PROCESS)
 
 
 @pytest.fixture(scope="session")

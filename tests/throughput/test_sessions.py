@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ci.commands.throughput import chosen
-from ci.commands.throughput_session import Outcome, Throughput
+from ci.commands.throughput_session import IncomparableError, Outcome, Throughput
 from ci.engine.abba import SessionOpenError
 from ci.engine.profile import load_profile
 from ci.gate.throughput import blind_prompts, session_problems
@@ -41,12 +41,6 @@ def gpu() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def outcomes(gpu: None) -> dict[str, tuple[Throughput, Outcome]]:
-    """Sessions that were run, by their profile."""
-    return {}
-
-
 def arms() -> Any:
     """The arms of the run, by name."""
     roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
@@ -61,23 +55,22 @@ def say(text: str) -> None:
     print(text, end="", file=sys.stderr, flush=True)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_session(
-    measure: Any,
-    request: pytest.FixtureRequest,
-    capsys: pytest.CaptureFixture[str],
-    outcomes: dict[str, tuple[Throughput, Outcome]],
-    name: str,
-) -> None:
-    """The boots of both arms may be compared; how they compare is the policy's to say."""
+@pytest.fixture(scope="session", params=NAMES)
+def session(request: pytest.FixtureRequest, gpu: None) -> tuple[Throughput, Outcome]:
+    """The boots of a profile, in full sight while they run."""
     option = request.config.getoption
-    profile = chosen(load_profile(name), ("@subject", "@subject") if option("--aa") else None, None)
+    profile = chosen(load_profile(request.param), ("@subject", "@subject") if option("--aa") else None, None)
     one = Throughput(profile, LANE, arms(), in_process=IN_PROCESS, say=say)
-    add_conditions({"engine": one.conditions["engine"]})
-    with capsys.disabled():
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         outcome = one.run(resume=option("--resume"), fresh=option("--fresh"), blocks=option("--blocks"))
         one.conclude(outcome)
-    outcomes[name] = one, outcome
+    return one, outcome
+
+
+def test_session(measure: Any, session: tuple[Throughput, Outcome]) -> None:
+    """The boots of both arms may be compared; how they compare is the policy's to say."""
+    one, outcome = session
+    add_conditions({"engine": one.conditions["engine"]})
     for record in one.records(outcome):
         measure(
             record.case,
@@ -87,21 +80,35 @@ def test_session(
             reason=record.reason,
             sessions=record.sessions,
         )
-    problems = [*outcome.refused, *session_problems(outcome.head, outcome.boots, one.deviation)]
-    assert not problems, problems[0]
+    check(session)
+
+
+def check(session: tuple[Throughput, Outcome]) -> None:
+    """Refuse boots that must not be compared."""
+    one, outcome = session
+    if problems := one.problems(outcome):
+        raise IncomparableError(problems[0], remedy="mend it, then measure a session anew: nox -s throughput")
 
 
 @pytest.fixture
-def complete(outcomes: dict[str, tuple[Throughput, Outcome]], name: str) -> tuple[Throughput, Outcome]:
+def comparable(session: tuple[Throughput, Outcome]) -> tuple[Throughput, Outcome]:
+    """A session whose boots may be compared: nothing can be shown on others."""
+    check(session)
+    return session
+
+
+@pytest.fixture
+def complete(comparable: tuple[Throughput, Outcome]) -> tuple[Throughput, Outcome]:
     """A session that has come to its end: half of one can neither find a loss nor show that it cannot."""
-    one, outcome = outcomes[name]
+    one, outcome = comparable
     if outcome.stopped is None:
-        raise SessionOpenError(f"{name}: boots are left to run", remedy="nox -s throughput -- --resume")
-    return one, outcome
+        raise SessionOpenError(
+            f"{one.profile.name}: boots are left to run", remedy="nox -s throughput -- --resume"
+        )
+    return comparable
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_slowdown_is_found(measure: Any, complete: tuple[Throughput, Outcome], name: str) -> None:
+def test_slowdown_is_found(measure: Any, complete: tuple[Throughput, Outcome]) -> None:
     """A loss of 10% put into the recorded boots of every prompt is called slower."""
     one, outcome = complete
     blind = blind_prompts(outcome.head, outcome.boots, one.judges[0])
@@ -110,9 +117,10 @@ def test_slowdown_is_found(measure: Any, complete: tuple[Throughput, Outcome], n
     assert red, blind
 
 
-def test_poisoned_artifact_is_named(measure: Any, outcomes: dict[str, tuple[Throughput, Outcome]]) -> None:
+@pytest.mark.parametrize("session", NAMES[:1], indirect=True)
+def test_poisoned_artifact_is_named(measure: Any, comparable: tuple[Throughput, Outcome]) -> None:
     """The boots as a poisoned artifact would have left them: caught, and called what it is."""
-    _, outcome = outcomes[NAMES[0]]
+    _, outcome = comparable
     problems = session_problems(outcome.head, poisoned(outcome.boots))
     red = bool(problems) and all("a poisoned artifact in the compile cache" in one for one in problems)
     measure.control("control-poisoned-artifact", red=red)

@@ -50,6 +50,7 @@ def booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return SimpleNamespace(name=name, root=Path(name), manifest=SimpleNamespace(series_hash=name))
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path / "results"))
     monkeypatch.setenv("FORKPROOF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(boots, "detect_lane", lambda: "rtx4090")
     monkeypatch.setattr(boots, "read_conditions", lambda lane: {"environment": "wsl2", "lane": lane})
@@ -111,7 +112,7 @@ def test_a_boot_with_a_problem_says_how_to_repeat_it(
         assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"]) == 2
         out = capsys.readouterr().out
         assert "note: patched-16-1: failed: out of memory; delete " in out
-    (kept,) = Path("out/boots").rglob("patched-16-1.json")
+    (kept,) = Path("results/boots").rglob("patched-16-1.json")
     assert str(kept.resolve()) in out
 
 
@@ -173,7 +174,7 @@ def test_the_machine_is_written_down(
     """Beside each boot stands the state of the GPU before it and while it was up, unreadable as null."""
     monkeypatch.setattr(boots.review, "default_baselines", lambda: tmp_path / "none")
     cli.main(["boots", "any-gpu-dummy7", "--seqs", "16"])
-    (written,) = Path("out/boots/rtx4090/any-gpu-dummy7").glob("*/patched-16-1/machine.json")
+    (written,) = Path("results/boots/rtx4090/any-gpu-dummy7").glob("*/patched-16-1/machine.json")
     kept = json.loads(written.read_text())
     for state in (kept["before"], kept["up"]):
         assert (state["gpu_used_bytes"], state["gpu_throttle"], state["gpu_pids"]) == (300 << 20, None, 0)

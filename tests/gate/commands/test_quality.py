@@ -104,6 +104,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
     sums = [{"question": f"What is {n} + {3 * n}?", "answer": f"so #### {4 * n}"} for n in range(1, 41)]
     (tmp_path / "maths.jsonl").write_text("".join(json.dumps(one) + "\n" for one in sums))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FORKPROOF_OUT", str(tmp_path / "results"))
     for name, value in {
         "FORKPROOF_CACHE": str(tmp_path / "cache"),
         "FORKPROOF_MODEL": "m",
@@ -133,7 +134,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 Command = Callable[..., tuple[int, str]]
-KEPT = Path("out/quality/rtx4090/rtx4090-steps")
+KEPT = Path("results/quality/rtx4090/rtx4090-steps")
 ANOTHER = "is of another profile, arm, model, machine, tool parser, text or word problem"
 
 

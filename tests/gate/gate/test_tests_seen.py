@@ -29,6 +29,11 @@ CASES = {
         Verdict.INVALID,
         "ci.lanes.gpu.GpuUnfitError",
     ),
+    "another-session": (
+        '<failure message="ci.engine.session.SessionError: boot 7 is of another session"/>',
+        Verdict.INVALID,
+        "ci.engine.session.SessionError",
+    ),
     "refused-in-text": (
         "<failure>ci.errors.UsageError: for another environment</failure>",
         Verdict.INVALID,

@@ -166,6 +166,13 @@ def test_the_callers_settings_do_not_reach_the_suite(job: SuiteJob, tmp_path: Pa
     assert not {"VLLM_INT4_MQ_3D_DEBUG", "PYTEST_ADDOPTS"} & env.keys()
 
 
+def test_boots_are_kept_beside_the_runs(job: SuiteJob, tmp_path: Path) -> None:
+    """The suite stands in another folder than its caller, who may have named the place from there."""
+    env = suite_environment(job, {"FORKPROOF_OUT": "results"}, tmp_path)
+    assert env["FORKPROOF_OUT"] == str(tmp_path / "out")
+    assert job.run_dir == tmp_path / "out" / "runs" / "cpu" / "tiny"
+
+
 def test_workers_share_the_cores(job: SuiteJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU lane the workers together start a thread per core, and each at least one."""
     monkeypatch.setattr("ci.lanes.run.os.cpu_count", lambda: 8)
