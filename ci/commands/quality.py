@@ -19,6 +19,7 @@ from ci.commands.quality_inputs import MATHS_VARIABLE, TEXTS_VARIABLE, read_math
 from ci.commands.throughput import built_arms, chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
+from ci.engine.abba import unused
 from ci.engine.engines import Engine, ServedEngine
 from ci.engine.profile import Profile, filled, load_profile, serve_words
 from ci.engine.server import Server
@@ -53,6 +54,7 @@ ITEM_S = 3.5
 TURN_S = 1.0
 SCORE_LIMIT_BYTES = 64 << 20
 CHAT_TIMEOUT_S = 600.0
+AGAIN = "--fresh puts aside what was answered and asks both arms again"
 
 
 class QualityError(GateError):
@@ -73,6 +75,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--arms", nargs=2, metavar=("A", "B"), help="reference and subject, with flags")
     parser.add_argument("--items", type=int, default=ITEMS, help="word problems (default: %(default)s)")
     parser.add_argument("--session", type=Path, help="folder of the answers")
+    parser.add_argument("--fresh", action="store_true", help="put aside what the arms have answered")
     parser.add_argument("--series", type=Path, metavar="DIR", help="a series other than patches/")
     parser.add_argument("--flavour", type=Flavour, choices=list(Flavour), help=argparse.SUPPRESS)
     parser.set_defaults(func=run)
@@ -87,7 +90,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     built = built_arms(profile, args, lane)
     one = Quality(Throughput(profile, lane, built, args.session or quality_folder(profile, lane)), args.items)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"quality {profile.name}"):
-        scores = one.scores()
+        scores = one.scores(fresh=args.fresh)
     return one.conclude(scores)
 
 
@@ -136,13 +139,20 @@ class Quality:
             head.key, conditions, *limits, repr(self.texts), repr(self.word_problems), *self.words
         )
 
-    def scores(self) -> tuple[ArmScores, ArmScores]:
+    def scores(self, *, fresh: bool = False) -> tuple[ArmScores, ArmScores]:
         """What both arms said; an arm that has answered is not asked again.
+
+        Args:
+            fresh: it is; what it said is kept under another name.
 
         Raises:
             QualityError: answers are there that cannot be used, or the arms answered different word problems.
         """
         folder = self.session.folder
+        if fresh:
+            for path in (folder / "A.json", folder / "B.json"):
+                if path.exists():
+                    path.rename(unused(folder, f"{path.stem}.aside", ".json"))
         first, second = (self.kept(letter) for letter in "AB")
         left, seconds = (first, second).count(None), self.estimate_s()
         if left:
@@ -159,7 +169,7 @@ class Quality:
             raise QualityError(
                 f"{folder}: A.json and B.json answer different word problems",
                 cause="their source changed between the two boots",
-                remedy=f"remove {folder / 'A.json'} and {folder / 'B.json'} to ask both arms again",
+                remedy=AGAIN,
             )
         return first, second
 
@@ -322,7 +332,7 @@ def read_scores(path: Path, key: str) -> ArmScores:
     if found.key != key:
         raise QualityError(
             f"{path}: is of another profile, arm, model, machine, tool parser, text or word problem",
-            remedy=f"move {path.parent} away",
+            remedy=AGAIN,
         )
     return found
 

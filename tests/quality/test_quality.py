@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ci.commands import review
 from ci.commands.quality import Quality, quality_folder
-from ci.commands.throughput_session import Throughput
+from ci.commands.throughput_session import IncomparableError, Throughput
 from ci.engine.profile import load_profile
 from ci.gate.quality import repeats
 from ci.gate.quality_records import judge, records_of
@@ -31,7 +31,7 @@ POLICY = review.load_rules(review.default_baselines()).policy
 
 
 @pytest.fixture(scope="session")
-def scores() -> tuple[ArmScores, ArmScores]:
+def scores(request: pytest.FixtureRequest) -> tuple[ArmScores, ArmScores]:
     """Both arms' answers, kept between runs of equal conditions."""
     profile = load_profile(PROFILES[LANE])
     roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
@@ -40,20 +40,33 @@ def scores() -> tuple[ArmScores, ArmScores]:
         for name, root in roots.items()
     }
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite quality"):
-        return Quality(Throughput(profile, LANE, arms, quality_folder(profile, LANE))).scores()
+        one = Quality(Throughput(profile, LANE, arms, quality_folder(profile, LANE)))
+        return one.scores(fresh=request.config.getoption("--fresh"))
 
 
 def test_answers(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
     """Both boots may be compared; what they answered is on record."""
     for record in records_of(*scores):
         measure(record.case, record.metric, record.value, unit=record.unit, reason=record.reason)
-    problems = [problem for one in scores for problem in one.problems]
-    assert not problems, problems[0]
+    check(scores)
 
 
-def test_lost_items_are_seen(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
+def check(scores: tuple[ArmScores, ArmScores]) -> None:
+    """Refuse answers that must not be compared."""
+    if problems := [problem for one in scores for problem in one.problems]:
+        raise IncomparableError(problems[0], remedy="mend it, then ask again: nox -s quality")
+
+
+@pytest.fixture
+def comparable(scores: tuple[ArmScores, ArmScores]) -> tuple[ArmScores, ArmScores]:
+    """Answers that may be compared: nothing can be shown on others."""
+    check(scores)
+    return scores
+
+
+def test_lost_items_are_seen(measure: Any, comparable: tuple[ArmScores, ArmScores]) -> None:
     """The reference against itself with 20 right answers made wrong is called worse."""
-    reference = scores[0]
+    reference = comparable[0]
     right = [item for item, good in sorted(reference.maths.items()) if good][:LOST]
     red = judge(reference, replace(reference, maths=reference.maths | dict.fromkeys(right, False)), POLICY)[0]
     green = judge(reference, replace(reference, talks={}), POLICY)[0]
@@ -62,9 +75,9 @@ def test_lost_items_are_seen(measure: Any, scores: tuple[ArmScores, ArmScores]) 
     assert red is Verdict.REGRESSED
 
 
-def test_worse_text_is_seen(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
+def test_worse_text_is_seen(measure: Any, comparable: tuple[ArmScores, ArmScores]) -> None:
     """A perplexity that is 1% higher is outside of the bound."""
-    reference = scores[0]
+    reference = comparable[0]
     texts = {
         name: [TextScore(one.log_likelihood - 0.01 * one.tokens, one.tokens) for one in its]
         for name, its in reference.texts.items()

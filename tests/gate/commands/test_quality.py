@@ -282,10 +282,7 @@ def test_unusable_answers(model: Model, command: Command, changed: dict[str, Any
     code, out = command("--items", "40")
     assert (code, len(model.booted)) == (2, 2)
     assert f"error: {path}: {words}" in out
-    assert (
-        f"remedy: {'move' if 'key' in changed else 'remove'} {path.parent if 'key' in changed else path}"
-        in out
-    )
+    assert f"remedy: {'--fresh' if 'key' in changed else f'remove {path}'}" in out
 
 
 def test_other_items(model: Model, command: Command) -> None:
@@ -296,7 +293,11 @@ def test_other_items(model: Model, command: Command) -> None:
     code, out = command("--items", "40")
     assert (code, len(model.booted)) == (2, 2)
     assert f"{path.parent}: A.json and B.json answer different word problems" in out
-    assert f"remedy: remove {path.with_name('A.json')} and {path} to ask both arms again" in out
+    assert "remedy: --fresh puts aside what was answered and asks both arms again" in out
+    assert command("--items", "40", "--fresh")[0] == 0
+    assert sorted(one.name for one in KEPT.glob("*.json")) == [
+        *("A.aside.json", "A.json", "B.aside.json", "B.json")
+    ]
 
 
 @pytest.mark.parametrize(
