@@ -46,11 +46,14 @@ PROFILE = replace(
 )
 
 
+ARMS = ("token-units", "patched")
+
+
 class Machine:
     """What the played boots are like."""
 
     def __init__(self) -> None:
-        self.slower = {"token-units": 1.0, "patched": 1.0}
+        self.slower = dict.fromkeys(ARMS, 1.0)
         self.noise = 1.0
         self.booted: list[str] = []
         self.plan: dict[str, Any] = {}
@@ -60,7 +63,7 @@ class Machine:
 
     def names_up_to(self, name: str | None, _series: object) -> list[str]:
         """The arms up to the one that is asked for."""
-        return ["token-units", "patched"] if name is None else [name]
+        return list(ARMS) if name is None else [name]
 
     def built(self, arms: dict[str, Any]) -> dict[str, Any]:
         """The arms, counted as built."""
@@ -99,7 +102,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (root / "vllm").mkdir(parents=True)
         return SimpleNamespace(name=name, root=root, manifest=manifest_of(root))
 
-    arms = [arm("token-units"), arm("patched")]
+    arms = [arm(name) for name in ARMS]
     baselines = tmp_path / "baselines"
     baselines.mkdir()
     for name in ("plan.toml", "policy.toml"):

@@ -1,7 +1,8 @@
-"""A plugin for pytest: the throughput suite on a machine that plays, in the folder that PLAYED names."""
+"""A plugin for pytest: a suite of a GPU on a machine that plays, in the folder that PLAYED names."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from ci.engine import profile
 from ci.lanes import gpu
 from ci.stack import manifest
-from tests.gate.commands.played_machine import PROFILE, QUIET, manifest_of, play
+from tests.gate.commands import played_machine, played_model
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,9 +20,15 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
-    out = os.environ["FORKPROOF_OUT"]
-    play(Path(os.environ["PLAYED"]), patch).plan = {"fault": os.environ["PLAYED_FAULT"]}
+    folder, out = Path(os.environ["PLAYED"]), os.environ["FORKPROOF_OUT"]
+    plan = json.loads(os.environ["PLAYED_PLAN"])
+    if os.environ["PLAYED_SUITE"] == "quality":
+        served = played_model.played_profile()
+        played_model.play(folder, patch).plans |= dict.fromkeys(played_machine.ARMS, plan)
+    else:
+        served = played_machine.PROFILE
+        played_machine.play(folder, patch).plan = plan
     patch.setenv("FORKPROOF_OUT", out)
-    patch.setattr(profile, "load_profile", lambda _name: PROFILE)
-    patch.setattr(gpu, "read_state", lambda *_: QUIET)
-    patch.setattr(manifest, "read_manifest", manifest_of)
+    patch.setattr(profile, "load_profile", lambda _name: served)
+    patch.setattr(gpu, "read_state", lambda *_: played_machine.QUIET)
+    patch.setattr(manifest, "read_manifest", played_machine.manifest_of)

@@ -1,0 +1,114 @@
+"""The suites that boot an engine on a GPU, run as they are, over engines that play."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.gate.rows import Row
+from ci.gate.tests_seen import rows_of_tests
+from ci.gate.verdict import Verdict
+from ci.lanes.run import SuiteJob, run_suite
+from ci.results.folder import read_suite_files
+from ci.results.records import Subject
+from tests.gate.commands.played_machine import ARMS
+
+LANE = "rtx4090"
+Left = tuple[dict[str, Row], dict[tuple[str, str], Any]]
+Suite = Callable[..., Left]
+SESSION = "test_session[rtx4090-steps]"
+SLOWDOWN = "test_slowdown_is_found[rtx4090-steps]"
+POISONED = "test_poisoned_artifact_is_named[rtx4090-steps]"
+BOOTS = "throughput/rtx4090/any-gpu-verify/*/1/boots/*.json"
+
+
+@pytest.fixture
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """Run one with pytest's options, on engines of a plan; gives the rows of red tests, and all values."""
+
+    def run(name: str, *options: str, plan: Any = None, in_process: bool = False) -> Left:
+        played = tmp_path / f"machine{len(list(tmp_path.glob('machine*')))}"
+        monkeypatch.setenv("PLAYED", str(played))
+        monkeypatch.setenv("PLAYED_SUITE", name)
+        monkeypatch.setenv("PLAYED_PLAN", json.dumps(plan or {}))
+        monkeypatch.setenv("FORKPROOF_IN_PROCESS", str(int(in_process)))
+        job = SuiteJob(
+            suite=name,
+            lane=LANE,
+            run_dir=tmp_path / "results" / "runs" / LANE / name,
+            arm_root=played / ARMS[1],
+            arm_roots={arm: played / arm for arm in ARMS},
+            subject=Subject(ARMS[1], ARMS[1]),
+            vllm="0.27.1",
+            pytest_args=("-p", "tests.gate.commands.played_suite", *options),
+        )
+        run_suite(job)
+        files = read_suite_files(job.run_dir, tmp_path / "none.jsonl", LANE, name)
+        assert files.junit is not None
+        assert files.results is not None
+        rows = rows_of_tests(LANE, name, files.junit)
+        values = {(one.case, one.metric): one.value for one in files.results.records}
+        return {row.case.rpartition("::")[2]: row for row in rows}, values
+
+    return run
+
+
+def test_a_whole_session(suite: Suite, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is seen while it runs, its boots are beside the runs, and the controls are red as they should be."""
+    red, values = suite("throughput", in_process=True)
+    assert red == {}
+    assert values["verify-prose-400", "isolated_step_ms"] == pytest.approx(4.0, rel=0.1)
+    controls = {case: value for (case, metric), value in values.items() if metric == "red"}
+    assert set(controls.values()) == {True}
+    assert controls.keys() == {
+        "control-cut-stream",
+        "control-other-arm",
+        "control-poisoned-artifact",
+        "control-slowdown-verify",
+    }
+    assert len(list((tmp_path / "results").glob(BOOTS))) == 4
+    assert "boot 1 took" in capfd.readouterr().out
+
+
+def test_a_session_that_is_there(suite: Suite) -> None:
+    """Half a session shows no loss and refutes none; told to do nothing about it, the next run says so."""
+    red, _ = suite("throughput", "--blocks", "1", "-k", "rtx4090-steps")
+    assert red.keys() == {SLOWDOWN}
+    assert "boots are left to run" in red[SLOWDOWN].why
+    more, _ = suite("throughput", "--blocks", "1")
+    assert more.keys() == {SESSION, SLOWDOWN, POISONED}
+    assert "has not ended" in more[SESSION].why
+    assert {row.verdict for row in (*red.values(), *more.values())} == {Verdict.INVALID}
+
+
+def test_boots_that_cannot_be_compared(suite: Suite) -> None:
+    """An invalid session is no regression, and no control is played on it."""
+    red, values = suite("throughput", plan={"fault": "no-cache"})
+    assert red.keys() == {SESSION, SLOWDOWN, POISONED}
+    assert "unequal hits of the prefix cache" in red[SESSION].why
+    assert {row.verdict for row in red.values()} == {Verdict.INVALID}
+    assert values["verify-prose-400", "isolated_step_ms"] is None
+
+
+def test_answers(suite: Suite, tmp_path: Path) -> None:
+    """Equal arms lose nothing, and the controls are red as they should be."""
+    red, values = suite("quality")
+    assert red == {}
+    assert values["gsm8k", "p_loss"] == 1.0
+    assert {value for (_, metric), value in values.items() if metric == "red"} == {True}
+    kept = tmp_path / "results" / "quality" / LANE / "rtx4090-steps"
+    assert sorted(path.name for path in kept.glob("*.json")) == ["A.json", "B.json"]
+    suite("quality", "--fresh")
+    assert len(list(kept.glob("*.json"))) == 4
+
+
+def test_answers_that_cannot_be_compared(suite: Suite) -> None:
+    """A reference without perplexities is no regression of the subject, and no control is played on it."""
+    red, values = suite("quality", plan={"logprob": -1e6})
+    assert "gives text en no perplexity" in red["test_answers"].why
+    assert {row.verdict for row in red.values()} == {Verdict.INVALID}
+    assert ("control-lost-items", "red") not in values
