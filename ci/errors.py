@@ -52,3 +52,7 @@ class GateError(Exception):
 
 class UsageError(GateError):
     """The command line or a setting is not usable as given."""
+
+
+class IncomparableError(GateError):
+    """What was measured must not be compared, so it says nothing about the patches."""

@@ -25,7 +25,7 @@ from ci.engine.orphans import abandoned, end_marked
 from ci.engine.profile import Measure, Profile, filled
 from ci.engine.session import session_key
 from ci.engine.timed_boot import Machine, Setup, timed_boot
-from ci.errors import ExitCode, GateError, UsageError
+from ci.errors import ExitCode, UsageError
 from ci.gate.policy import MAX_PAIRS, MIN_PAIRS
 from ci.gate.throughput import (
     awaits_confirmation,
@@ -85,10 +85,6 @@ def models_of(profile: Profile, variables: Mapping[str, str]) -> tuple[str, ...]
 def generates_model(profile: Profile) -> bool:
     """Whether a profile's model is written by the session that needs it."""
     return profile.model.path.startswith("${" + boots_command.DUMMY_VARIABLE)
-
-
-class IncomparableError(GateError):
-    """The boots of a session must not be compared."""
 
 
 @dataclass(frozen=True)

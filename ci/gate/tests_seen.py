@@ -14,7 +14,7 @@ UNFIT = (
     "ci.lanes.gpu.GpuBusyError: ",
     "ci.engine.profile.ProfileError: ",
     "ci.engine.session.SessionError: ",
-    "ci.commands.throughput_session.IncomparableError: ",
+    "ci.errors.IncomparableError: ",
     "ci.errors.UsageError: ",
 )
 """How pytest begins what a test says that could not measure: machine, settings or boots are unfit."""

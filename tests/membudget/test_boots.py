@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ci.commands.boots import Session, bands
+from ci.commands.boots import RowBoots, Session, bands
 from ci.commands.review import out_folder
 from ci.engine.profile import load_profile
-from ci.errors import ExitCode
+from ci.errors import ExitCode, IncomparableError
 from ci.gate.membudget import judge_row
 from ci.gate.verdict import Verdict
 from ci.results.boot import Measured
@@ -43,10 +43,20 @@ def session_of(profile: Any, folder: str | None = None) -> Session:
     return Session(profile, LANE, out_folder("boots", LANE, folder or profile.name), arms, IN_PROCESS)
 
 
-@pytest.fixture(scope="session")
-def rows(gpu: None) -> dict[int, Any]:
-    """Rows that were booted, by max_num_seqs."""
-    return {}
+def row(seqs: int) -> RowBoots:
+    """The boots of a row, kept from an earlier call or made now."""
+    return session_of(PROFILE).row(seqs, REFERENCE, bands().get(LANE))
+
+
+def findings(one: RowBoots, verdict: Verdict) -> list[str]:
+    """Rules of this verdict, each with what was found."""
+    return [f"{found.rule}: {found.detail}" for found in one.row.findings if found.verdict is verdict]
+
+
+def check(one: RowBoots) -> None:
+    """Refuse boots that must not be compared."""
+    if unfit := findings(one, Verdict.INVALID):
+        raise IncomparableError("\n".join(unfit), remedy="its boots are kept: look at their logs")
 
 
 def difference(larger: Measured, smaller: Measured) -> tuple[int | None, str | None]:
@@ -57,10 +67,9 @@ def difference(larger: Measured, smaller: Measured) -> tuple[int | None, str | N
 
 
 @pytest.mark.parametrize("seqs", ORDER)
-def test_row(measure: Any, rows: dict[int, Any], seqs: int) -> None:
+def test_row(measure: Any, gpu: None, seqs: int) -> None:
     """The budget falls and model loading rises by the scratch, all builders adopt, stock repeats."""
-    one = session_of(PROFILE).row(seqs, REFERENCE, bands().get(LANE))
-    rows[seqs] = one
+    one = row(seqs)
     stock, after = one.stock[0], one.patched
     case = f"boots-{seqs}"
     changes = {
@@ -74,16 +83,18 @@ def test_row(measure: Any, rows: dict[int, Any], seqs: int) -> None:
         measure(case, metric, value, unit=unit, reason=reason)
     measure(case, "at_load", after.loaded.value, unit="bytes", reason=after.loaded.reason)
     measure(case, "late_lines", after.late_lines, unit="lines")
-    broken = [one for one in one.row.findings if one.verdict in (Verdict.REGRESSED, Verdict.INVALID)]
+    broken = findings(one, Verdict.REGRESSED)
     measure(case, "broken_rules", len(broken), unit="rules")
-    assert not broken, "\n".join(f"{one.rule}: {one.detail}" for one in broken)
+    assert not broken, "\n".join(broken)
+    check(one)
 
 
-def test_unpatched_boot_is_seen(measure: Any, rows: dict[int, Any]) -> None:
+def test_unpatched_boot_is_seen(measure: Any, gpu: None) -> None:
     """The reference boot, judged as if it were the patched one, breaks a rule."""
-    one = rows[ORDER[0]]
-    row = judge_row(one.stock, one.stock[1], bands().get(LANE))
-    red = any(finding.verdict is Verdict.REGRESSED for finding in row.findings)
+    one = row(ORDER[0])
+    check(one)
+    unpatched = judge_row(one.stock, one.stock[1], bands().get(LANE))
+    red = any(finding.verdict is Verdict.REGRESSED for finding in unpatched.findings)
     measure.control("control-unpatched", red=red)
     assert red
 

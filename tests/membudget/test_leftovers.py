@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_boots import SUBJECT, session_of
+from test_boots import session_of
 
 from ci.engine.boot import MEMORY_SLACK_BYTES, difference, left_behind
 from ci.engine.bootlog import Outcome
@@ -163,7 +163,7 @@ def test_killed_engine(measure: Any, before: GpuState) -> None:
         assert server.wait_healthy(UP_S) is Health.EXITED
 
     session = session_of(EAGER, "leftovers")
-    run = session.boot(Boot(SUBJECT, 4, 1), session.folder / "killed", kill)
+    run = session.boot(Boot(session.subject, 4, 1), session.folder / "killed", kill)
     assert (run.health, run.served) == (Health.EXITED, 1)
     assert not run.report.whole
     nothing_left(measure, "left-kill-engine", before, held[0])
@@ -176,6 +176,6 @@ def test_out_of_memory(measure: Any, before: GpuState) -> None:
     flags = [*EAGER.serve.flags, "--kv-cache-memory-bytes", str(2 * total)]
     serve = msgspec.structs.replace(EAGER.serve, flags=flags)
     session = session_of(msgspec.structs.replace(EAGER, serve=serve), "leftovers")
-    run = session.boot(Boot(SUBJECT, 4, 1), session.folder / "out-of-memory", lambda _: None)
+    run = session.boot(Boot(session.subject, 4, 1), session.folder / "out-of-memory", lambda _: None)
     assert (run.report.outcome, run.report.cause) == (Outcome.FAILED, "out of memory")
     nothing_left(measure, "left-out-of-memory", before, None)

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from ci.commands import review
 from ci.commands.quality import Quality, quality_folder
-from ci.commands.throughput_session import IncomparableError, Throughput
+from ci.commands.throughput_session import Throughput
 from ci.engine.profile import load_profile
+from ci.errors import IncomparableError
 from ci.gate.quality import repeats
 from ci.gate.quality_records import judge, records_of
 from ci.gate.verdict import Verdict

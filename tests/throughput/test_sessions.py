@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from ci.commands.throughput import chosen
-from ci.commands.throughput_session import IncomparableError, Outcome, Throughput
+from ci.commands.throughput_session import Outcome, Throughput
 from ci.engine.abba import SessionOpenError
 from ci.engine.profile import load_profile
+from ci.errors import IncomparableError
 from ci.gate.throughput import blind_prompts, session_problems
 from ci.gate.throughput_controls import poisoned
 from ci.lanes.gpu import lease, read_state

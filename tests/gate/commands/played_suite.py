@@ -11,7 +11,7 @@ import pytest
 from ci.engine import profile
 from ci.lanes import gpu
 from ci.stack import manifest
-from tests.gate.commands import played_machine, played_model
+from tests.gate.commands import played_boots, played_machine, played_model
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,13 +22,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(patch.undo)
     folder, out = Path(os.environ["PLAYED"]), os.environ["FORKPROOF_OUT"]
     plan = json.loads(os.environ["PLAYED_PLAN"])
-    if os.environ["PLAYED_SUITE"] == "quality":
-        served = played_model.played_profile()
-        played_model.play(folder, patch).plans |= dict.fromkeys(played_machine.ARMS, plan)
-    else:
-        served = played_machine.PROFILE
-        played_machine.play(folder, patch).plan = plan
+    match os.environ["PLAYED_SUITE"]:
+        case "throughput":
+            played_machine.play(folder, patch).plan = plan
+            patch.setattr(profile, "load_profile", lambda _name: played_machine.PROFILE)
+        case "quality":
+            served = played_model.played_profile()
+            played_model.play(folder, patch).plans |= dict.fromkeys(played_machine.ARMS, plan)
+            patch.setattr(profile, "load_profile", lambda _name: served)
+        case _:
+            folder.mkdir()
+            played_boots.play(folder, patch, **plan)
     patch.setenv("FORKPROOF_OUT", out)
-    patch.setattr(profile, "load_profile", lambda _name: served)
     patch.setattr(gpu, "read_state", lambda *_: played_machine.QUIET)
     patch.setattr(manifest, "read_manifest", played_machine.manifest_of)

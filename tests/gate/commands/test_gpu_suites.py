@@ -15,7 +15,9 @@ from ci.gate.verdict import Verdict
 from ci.lanes.run import SuiteJob, run_suite
 from ci.results.folder import read_suite_files
 from ci.results.records import Subject
+from tests.gate.commands.played_boots import PATCHED
 from tests.gate.commands.played_machine import ARMS
+from tests.gate.commands.test_census import DEPTH_15
 
 LANE = "rtx4090"
 Left = tuple[dict[str, Row], dict[tuple[str, str], Any]]
@@ -112,3 +114,33 @@ def test_answers_that_cannot_be_compared(suite: Suite) -> None:
     assert "gives text en no perplexity" in red["test_answers"].why
     assert {row.verdict for row in red.values()} == {Verdict.INVALID}
     assert ("control-lost-items", "red") not in values
+
+
+def test_rows(suite: Suite, tmp_path: Path) -> None:
+    """Boots that adopt the pool pass every rule; an engine without breaks is a control that stayed green."""
+    red, values = suite("membudget", "-k", "not left")
+    assert red.keys() == {"test_break_is_seen[sequence-units]", "test_break_is_seen[declared-8]"}
+    assert {value for (_, metric), value in values.items() if metric == "broken_rules"} == {0}
+    assert {case for (case, metric), value in values.items() if metric == "red" and value} == {
+        "control-unpatched"
+    }
+    rows = {f"boots-{seqs}" for seqs in (4, 16, 32)}
+    assert {case for case, metric in values if metric == "kv_fall"} == rows
+    assert len(list((tmp_path / "results").glob("boots/*/*/*/patched-*.json"))) == len(rows)
+
+
+def test_rows_that_cannot_be_compared(suite: Suite) -> None:
+    """An engine that does not start says nothing about the budget, and no control is played on it."""
+    red, values = suite("membudget", "-k", "row or unpatched", plan={"patched": "nothing\n"})
+    assert "test_unpatched_boot_is_seen" in red
+    assert {row.verdict for row in red.values()} == {Verdict.INVALID}
+    assert values["boots-16", "kv_fall"] is None
+    assert "red" not in {metric for _, metric in values}
+
+
+def test_census(suite: Suite) -> None:
+    """A boot whose batches of every width are on 3D breaks no rule, and each damage to it is seen."""
+    red, values = suite("census", plan={"patched": PATCHED + DEPTH_15})
+    assert red == {}
+    assert values["census", "widths_on_3d"] == 8
+    assert {value for (_, metric), value in values.items() if metric == "red"} == {True}
