@@ -115,11 +115,16 @@ def conclude(
     review.say(render(census, layers))
     for sentence in broken:
         review.say(f"broken: {sentence}\n")
-    unread = unread or (bool(broken) and (not census.calls or bool(census.cut_lines)))
+    unread = unread or (bool(broken) and unreadable(census))
     verdict = Verdict.INVALID if unread else Verdict.REGRESSED if broken else Verdict.PASS
     code = verdict.exit_code
     review.say(last_line(verdict, f"census of {name}, {len(broken)} rules broken", code) + "\n")
     return code
+
+
+def unreadable(census: Census) -> bool:
+    """Whether there are no dispatch lines, or some that are cut: a broken rule may then be only unseen."""
+    return not census.calls or bool(census.cut_lines)
 
 
 def debugged(profile: Profile) -> Profile:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +12,10 @@ from typing import Any
 import pytest
 
 from ci.commands.boots import Session
-from ci.commands.census import CensusBoot, boot_census, broken_boot
+from ci.commands.census import CensusBoot, boot_census, broken_boot, unreadable
 from ci.commands.review import out_folder
 from ci.engine.profile import load_profile
+from ci.errors import IncomparableError
 from ci.gate.census import broken_rules, verify_widths
 from ci.lanes.gpu import lease, read_state
 from ci.report.census import render_census
@@ -33,7 +33,7 @@ CASE = "census"
 
 
 @pytest.fixture(scope="session")
-def booted() -> Iterator[CensusBoot]:
+def booted() -> CensusBoot:
     """The one boot that everything here is about."""
     roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
     arms: Any = {
@@ -42,7 +42,12 @@ def booted() -> Iterator[CensusBoot]:
     }
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite census"):
         session = Session(PROFILE, LANE, out_folder("boots", LANE, PROFILE.name), arms, IN_PROCESS)
-        yield boot_census(session, session.folder / "census")
+        one = boot_census(session, session.folder / "census")
+    if not one.run.report.whole or unreadable(one.census):
+        raise IncomparableError(
+            "; ".join(broken_boot(one, PROFILE)), remedy=f"look at {session.folder / 'census'}"
+        )
+    return one
 
 
 def test_rules(measure: Any, booted: CensusBoot) -> None:

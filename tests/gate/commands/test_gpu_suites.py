@@ -144,3 +144,11 @@ def test_census(suite: Suite) -> None:
     assert red == {}
     assert values["census", "widths_on_3d"] == 8
     assert {value for (_, metric), value in values.items() if metric == "red"} == {True}
+
+
+def test_census_of_a_boot_that_failed(suite: Suite) -> None:
+    """An engine that does not start has no batches that could be on the wrong kernel."""
+    red, values = suite("census", plan={"patched": "nothing\n"})
+    assert "no dispatch line" in red["test_rules"].why
+    assert {row.verdict for row in red.values()} == {Verdict.INVALID}
+    assert values == {}
