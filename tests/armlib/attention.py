@@ -124,13 +124,15 @@ class Layer:
         """The block table as a batch sees it: what lies past the end of a sequence is no block.
 
         Returns:
-            int32 [sequences, blocks per sequence + 1]; the last column is unused by every sequence.
+            int32 [sequences, blocks per sequence + 1], of a wider table as the model runner's is one; the
+            last column is unused by every sequence.
         """
         table = torch.nn.functional.pad(self.block_table, (0, 1), value=UNUSED_BLOCK)
         column = torch.arange(table.shape[1], device=table.device)
         lengths = torch.tensor(batch.seq_lens, device=table.device)
         held = column[None, :] * self.geometry.block_size < lengths[:, None]
-        return torch.where(held, table, UNUSED_BLOCK).int()
+        seen = torch.where(held, table, UNUSED_BLOCK).int()
+        return torch.nn.functional.pad(seen, (0, 3), value=UNUSED_BLOCK)[:, : table.shape[1]]
 
     def write(self, batch: Batch, key: torch.Tensor, value: torch.Tensor) -> None:
         """Write keys and values of all tokens through the arm's own cache update.

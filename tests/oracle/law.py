@@ -10,6 +10,7 @@ emulated there, and the cases say so in their names.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -37,8 +38,8 @@ VERIFY = (8,)
 
 FLAWED_ARM = "patched"
 """The last arm of our series whose error grows with the context."""
-OUTPUT_ROUNDING = 2.0**-11
-"""Half a unit of an fp16 output of 1: the largest relative error that its rounding alone makes."""
+OUTPUT_ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+"""Half a unit of an output of 1: the largest relative error that its rounding alone makes."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +163,13 @@ def flawed_arm() -> str:
     return FLAWED_ARM if earlier else "stock"
 
 
-def ratio_to_stock(error: float, stock: float) -> float:
+def ratio_to_stock(case: LawCase, error: float, stock: float) -> float:
     """How much larger an error is than stock's, or than the output's rounding where stock's is below that.
 
-    Two errors below the rounding of the output say nothing about each other.
+    Two errors below the rounding of the output say nothing about each other. Where stock has no error that
+    is a number, nothing is above it.
     """
-    return error / max(stock, OUTPUT_ROUNDING)
+    return error / max(stock, OUTPUT_ROUNDING[case.geometry.dtype]) if math.isfinite(stock) else 0.0
 
 
 def law_errors(case: LawCase, flags: Sequence[bool] = (False, True)) -> list[float]:

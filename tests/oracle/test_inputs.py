@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from inputs import (
     set_first,
     toward_first,
 )
-from law import FLAWED_ARM, INPUT_CASES, OUTPUT_ROUNDING, flawed_arm, ratio_to_stock
+from law import BFLOAT16, DECODE_CASE, FLAWED_ARM, INPUT_CASES, flawed_arm, ratio_to_stock
 
 SHAPE = (4096, 2, 64)
 
@@ -76,14 +78,20 @@ def test_sinks() -> None:
     [
         (0.02, 0.01, 2.0),
         (0.01, 0.02, 0.5),
-        (2 * OUTPUT_ROUNDING, OUTPUT_ROUNDING, 2.0),
-        (OUTPUT_ROUNDING, OUTPUT_ROUNDING / 8, 1.0),
-        (4 * OUTPUT_ROUNDING, 0.0, 4.0),
+        (2.0**-10, 2.0**-11, 2.0),
+        (2.0**-11, 2.0**-14, 1.0),
+        (2.0**-9, 0.0, 4.0),
+        (0.02, math.nan, 0.0),
     ],
 )
 def test_ratio_has_a_floor(error: float, stock: float, ratio: float) -> None:
-    """Below the output's rounding stock counts as that rounding, above it as it is."""
-    assert ratio_to_stock(error, stock) == pytest.approx(ratio)
+    """Below the output's rounding stock counts as that rounding, above it as it is; NaN is the worst."""
+    assert ratio_to_stock(DECODE_CASE, error, stock) == pytest.approx(ratio)
+
+
+def test_the_floor_is_the_outputs_own() -> None:
+    """A bfloat16 output rounds eight times as far."""
+    assert ratio_to_stock(replace(DECODE_CASE, geometry=BFLOAT16), 2.0**-8, 2.0**-9) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,8 @@ def test_unknown_cards(
         blockers = owner.packed_blockers(head_size=HEAD_SIZE, plain={}, word_strides=True, card=card)
         known = (device, rocm, major) == ("cuda", False, 8)
         assert blockers == (() if known else ("packed_shared_memory",))
+        if known:
+            assert tuple(card) == (68, 100 << 10)
 
 
 def test_a_card_without_room(owner: Any) -> None:
