@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ BATCH = Batch((16, 16), history=1100)
 CROWDED = 1 << 20
 """Multiprocessors of a card that no grid fills, and bytes of each."""
 GUARD = 1 << 20
-"""fp32 numbers behind each buffer: as many as the widest launch could write too many."""
+"""fp32 numbers behind each buffer: more than twice the segments reach beyond it."""
+UNTOUCHED = -1.0
 
 
 class Guarded:
@@ -34,25 +36,30 @@ class Guarded:
         metadata = self.builder.build(*words)
         for name, buffer in list(vars(metadata).items()):
             if isinstance(buffer, torch.Tensor) and buffer.dtype == torch.float32:
-                whole = torch.zeros(buffer.numel() + GUARD, device=buffer.device)
+                whole = torch.full((buffer.numel() + GUARD,), UNTOUCHED, device=buffer.device)
                 setattr(metadata, name, whole[: buffer.numel()].view(buffer.shape))
                 self.guards.append(whole[buffer.numel() :])
         return metadata
 
     def touched(self) -> int:
         """Numbers behind the buffers that were written."""
-        return sum(int(guard.count_nonzero()) for guard in self.guards)
+        return sum(int((guard != UNTOUCHED).sum()) for guard in self.guards)
 
 
-def test_tight_scratch(measure: Any, reached: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The result is right and the guards are whole, whatever the card could run at a time."""
-    reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> Guarded:
+    """A guarded builder on a card that would run any number of segments at a time."""
     packed = packed_launcher()
     if packed is not None:
         card = packed.__globals__["Card"](CROWDED, CROWDED)
         monkeypatch.setitem(packed.__globals__, "card_of", lambda _device: card)
+    return Guarded(make_builder(config_for(NARROW, max_num_seqs=len(BATCH.q_lens)), DEVICE))
+
+
+def test_tight_scratch(measure: Any, reached: Any, builder: Guarded) -> None:
+    """The result is right and the guards are whole, whatever the card could run at a time."""
+    reached(owner_of("_launch_packed_attn"), "_launch_packed_attn")
     bench = make_bench(NARROW, BATCH, own_write=False)
-    builder = Guarded(make_builder(config_for(NARROW, max_num_seqs=len(BATCH.q_lens)), DEVICE))
     with as_on_a_card():
         leg = run_leg(bench.layer, builder, BATCH, bench.query(BATCH, seed=7), flag=True)
     (rows,) = set(scratch_rows(builder.builder).values())
@@ -60,3 +67,20 @@ def test_tight_scratch(measure: Any, reached: Any, monkeypatch: pytest.MonkeyPat
     measure(CASE, "touched", builder.touched(), unit="numbers")
     measure(CASE, "relative_error_flag1", relative_error(leg, bench, BATCH), unit="1")
     assert builder.touched() == 0
+
+
+def test_twice_the_segments_are_seen(builder: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packed launch that takes twice the segments that the scratch holds writes into the guards."""
+    packed = packed_launcher()
+    if packed is None:  # the general kernel's segments are the scratch's own
+        return
+    launch = packed.__globals__["packed_launch"]
+
+    def doubled(**words: Any) -> Any:
+        one = launch(**words)
+        return replace(one, segments=2 * one.segments)
+
+    monkeypatch.setitem(packed.__globals__, "packed_launch", doubled)
+    bench = make_bench(NARROW, BATCH, own_write=False)
+    run_leg(bench.layer, builder, BATCH, bench.query(BATCH, seed=7), flag=True)
+    assert builder.touched() > 0

@@ -44,8 +44,6 @@ PROFILE = replace(
         soak_s=0.0,
     ),
 )
-
-
 ARMS = ("token-units", "patched")
 
 
@@ -81,6 +79,14 @@ def manifest_of(root: Path) -> Any:
     return SimpleNamespace(series_hash=root.name, vllm="0.27.1")
 
 
+def made_arms(folder: Path) -> list[SimpleNamespace]:
+    """Both arms, each with a folder of its own."""
+    roots = [folder / name for name in ARMS]
+    for root in roots:
+        (root / "vllm").mkdir(parents=True)
+    return [SimpleNamespace(name=root.name, root=root, manifest=manifest_of(root)) for root in roots]
+
+
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Put the stand-ins in their places, everything else under a folder."""
     one = Machine()
@@ -97,12 +103,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         command = (sys.executable, str(ENGINE / "player.py"), "{port}", str(plan))
         return Launch(profile.name, command, env, folder, 20.0, more.get("descriptions"))
 
-    def arm(name: str) -> SimpleNamespace:
-        root = tmp_path / name
-        (root / "vllm").mkdir(parents=True)
-        return SimpleNamespace(name=name, root=root, manifest=manifest_of(root))
-
-    arms = [arm(name) for name in ARMS]
+    arms = made_arms(tmp_path)
     baselines = tmp_path / "baselines"
     baselines.mkdir()
     for name in ("plan.toml", "policy.toml"):

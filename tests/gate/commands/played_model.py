@@ -9,7 +9,6 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from ci.commands import quality, quality_inputs, throughput, throughput_session
 from ci.engine import lmeval, server, timed_boot
 from ci.engine.boot import Launch
 from ci.engine.profile import Profile, load_profile
-from tests.gate.commands.played_machine import ARMS, ENGINE, QUIET, manifest_of
+from tests.gate.commands.played_machine import ARMS, ENGINE, QUIET, made_arms, manifest_of
 
 CONDITIONS = {"gpu": "NVIDIA GeForce RTX 4090", "driver": "610"}
 
@@ -90,12 +89,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
         command = (sys.executable, str(ENGINE / "answering.py"), "{port}", str(plan))
         return Launch(profile.name, command, env, folder, 20.0, more.get("descriptions"))
 
-    def arm(name: str) -> SimpleNamespace:
-        root = tmp_path / name
-        (root / "vllm").mkdir(parents=True)
-        return SimpleNamespace(name=name, root=root, manifest=manifest_of(root))
-
-    arms = [arm(name) for name in ARMS]
+    arms = made_arms(tmp_path)
     profile = played_profile()
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "en.txt").write_text("The crew met the tower.\n" * 900)
