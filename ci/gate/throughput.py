@@ -9,7 +9,7 @@ from statistics import fmean
 
 from ci.gate.ab import ERROR, AbResult, Design, Estimate, Noise, decide, decide_session, pair_ratios
 from ci.gate.looks import PAIRS_PER_BLOCK
-from ci.gate.throughput_controls import injected
+from ci.gate.throughput_controls import INJECTED_LOSS, injected, plain_loss
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession, Record
 from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
@@ -223,8 +223,6 @@ def enough(
 ) -> str | None:
     """Why no further boot is needed: the session is invalid, red is certain, or every prompt is decided.
 
-    A large gain may be plain where no loss could be found yet: it goes on while its control would be green.
-
     Args:
         head: the session.
         boots: in their order.
@@ -243,20 +241,31 @@ def enough(
     if red is not None:
         return f"red is certain: {red.metric} of {red.point}"
     decided = all(one.verdict in (Verdict.PASS, Verdict.IMPROVED) for one in judged)
-    return "every prompt is decided" if decided and not blind_prompts(head, boots, judges[0]) else None
+    return "every prompt is decided" if decided else None
 
 
-def blind_prompts(head: SessionHead, boots: Sequence[BootMeasure], judge: Judge) -> list[str]:
-    """Prompts at which a known loss, put into these boots, would not be found: nothing could be."""
-    blind = []
+@dataclass(frozen=True)
+class Injection:
+    """A known loss that was put into the recorded boots of a prompt, and whether it is called slower."""
+
+    point: str
+    loss: float
+    """As a fraction."""
+    found: bool
+
+
+def injections(head: SessionHead, boots: Sequence[BootMeasure], judge: Judge) -> list[Injection]:
+    """What becomes of a plain loss at each prompt; in boots that make no session, none is found."""
+    made = []
     for point in head.points:
-        session = session_of(head, boots, point, judge.metric)
+        session, loss, found = session_of(head, boots, point, judge.metric), INJECTED_LOSS, False
         if isinstance(session, AbSession):
-            ratios = pair_ratios(injected(session, judge.higher_is_better), judge.higher_is_better)
-            if decide_session(ratios, judge.design, judge.noise_of(point), ERROR)[0] is Verdict.REGRESSED:
-                continue
-        blind.append(point)
-    return blind
+            higher, noise = judge.higher_is_better, judge.noise_of(point)
+            loss = plain_loss(pair_ratios(session, higher), judge.design, noise)
+            ratios = pair_ratios(injected(session, higher, loss), higher)
+            found = decide_session(ratios, judge.design, noise, ERROR)[0] is Verdict.REGRESSED
+        made.append(Injection(point, loss, found))
+    return made
 
 
 def awaits_confirmation(

@@ -8,20 +8,46 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from ci.gate.ab import pair_ratios
+from ci.gate.ab import ERROR, Design, Noise, estimate_at, pair_ratios
+from ci.gate.looks import look_tails
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number, PointMeasure
 
 INJECTED_LOSS = 0.10
-"""A slowdown that every session which can see anything must see."""
+"""A slowdown that a session on a quiet machine must see."""
 POISON = 2.6
 """The specification's artifact: so many times slower in every process that loads it."""
 
 
-def injected(session: AbSession, higher_is_better: bool, loss: float = INJECTED_LOSS) -> AbSession:
+def plain_loss(ratios: Sequence[float], design: Design, noise: Noise) -> float:
+    """Return a loss that nobody could overlook in boots with this spread, as a fraction: 10% at least.
+
+    Its interval would end below the margin even if it reached twice as far. How far it reaches is the noise
+    of the machine, and that is in the session's own verdict: a noisy session is inconclusive, or differs by
+    more than its noise. A control that stayed green there would call the gate broken.
+
+    Args:
+        ratios: log ratios of the session's pairs, whole blocks.
+        design: its margin and looks; the last look that was reached counts.
+        noise: the lane's A/A sessions.
+    """
+    looks = zip(design.sizes, look_tails(design.sizes, ERROR), strict=True)
+    size, tail = max((look for look in looks if look[0] <= len(ratios)), default=(0, 0.0))
+    estimate = estimate_at(ratios[:size], design, noise, tail, tail) if size else None
+    if estimate is None or estimate.upper is None:
+        return INJECTED_LOSS
+    return max(INJECTED_LOSS, -math.expm1(design.loss - 2 * (estimate.upper - estimate.effect)))
+
+
+def injected(session: AbSession, higher_is_better: bool, loss: float) -> AbSession:
     """Recorded boots with a known loss in arm B in place of whatever difference there was.
 
-    The spread of the boots stays theirs, so what cannot be found here could not have been found at all.
+    The spread of the boots stays theirs.
+
+    Args:
+        session: the recorded boots.
+        higher_is_better: False for times.
+        loss: as a fraction.
     """
     effect = fmean(pair_ratios(session, higher_is_better))
     change = math.log1p(-loss) - effect

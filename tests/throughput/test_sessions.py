@@ -17,7 +17,7 @@ from ci.commands.throughput_session import Outcome, Throughput
 from ci.engine.abba import SessionOpenError
 from ci.engine.profile import load_profile
 from ci.errors import IncomparableError
-from ci.gate.throughput import blind_prompts, session_problems
+from ci.gate.throughput import injections, session_problems
 from ci.gate.throughput_controls import poisoned
 from ci.lanes.gpu import lease, read_state
 from ci.results.recorder import add_conditions
@@ -110,12 +110,13 @@ def complete(comparable: tuple[Throughput, Outcome]) -> tuple[Throughput, Outcom
 
 
 def test_slowdown_is_found(measure: Any, complete: tuple[Throughput, Outcome]) -> None:
-    """A loss of 10% put into the recorded boots of every prompt is called slower."""
+    """A loss of 10%, or more in boots that spread far, put into every prompt's boots is called slower."""
     one, outcome = complete
-    blind = blind_prompts(outcome.head, outcome.boots, one.judges[0])
-    red = not blind
-    measure.control(f"control-slowdown-{one.profile.experiment}", red=red)
-    assert red, blind
+    made = injections(outcome.head, outcome.boots, one.judges[0])
+    red = all(each.found for each in made)
+    case, loss = f"control-slowdown-{one.profile.experiment}", max(each.loss for each in made)
+    measure.control(case, red=red, metric="injected_loss", value=loss, unit="fraction")
+    assert red, made
 
 
 @pytest.mark.parametrize("session", NAMES[:1], indirect=True)

@@ -13,15 +13,28 @@ from ci.commands.throughput_rules import Judging
 from ci.commands.throughput_session import measure_of
 from ci.engine.abba import SessionError, finished_boots, read_head
 from ci.engine.profile import load_profile
-from ci.gate.ab import percent
-from ci.gate.throughput import Judged, judge_points, records_of, results_of, session_problems
+from ci.gate.ab import ERROR, Estimate, Noise, estimate_at, pair_ratios, percent
+from ci.gate.looks import look_tails
+from ci.gate.throughput import (
+    Judge,
+    Judged,
+    enough,
+    injections,
+    judge_points,
+    records_of,
+    results_of,
+    session_of,
+    session_problems,
+)
+from ci.gate.throughput_controls import INJECTED_LOSS
 from ci.gate.verdict import Verdict
 from ci.report.throughput import render_judged, render_texts
+from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, SessionHead
 
 SESSIONS = Path(__file__).parent / "sessions"
 DOCS = Path(__file__).parents[3] / "docs"
-PACKED, UNITS = "patched-vs-packed", "token-units-vs-patched"
+PACKED, UNITS, CAPTURED = "patched-vs-packed", "token-units-vs-patched", "captured"
 POINT = "prose-24576"
 GOAL_MS = 3.5
 SAID = {
@@ -140,3 +153,49 @@ def test_throughput_page() -> None:
         f"interval {percent(estimate.lower)} to {percent(estimate.upper)}."
     ) in text
     assert f"would have seen a loss of {-math.expm1(estimate.detectable):.0%} in four of five cases" in text
+
+
+def test_captured_verdicts() -> None:
+    """The 3D path is faster at every depth and costs no prefill; two blocks decide it."""
+    head, boots = recorded(CAPTURED)
+    by = judging(head)
+    judges = by.judges(head.pairs)
+    assert len(boots) == 2 * head.pairs
+    assert session_problems(head, boots, by.deviation) == []
+    found = {(one.metric, one.verdict) for one in judge_points(head, boots, judges)}
+    assert found == {("isolated_step_ms", Verdict.IMPROVED), ("prefill_ms", Verdict.PASS)}
+    assert render_texts(head, boots) == "texts: the same in all boots\n"
+    assert enough(head, boots[:4], judges, by.deviation) is None
+    assert enough(head, boots[:8], judges, by.deviation) == "every prompt is decided"
+    whole, half = injections(head, boots, judges[0]), injections(head, boots[:8], judges[0])
+    assert all(one.found for one in (*whole, *half))
+    assert max(one.loss for one in half) > max(one.loss for one in whole) > INJECTED_LOSS
+
+
+def interval(estimate: Estimate) -> str:
+    """Effect and interval as a cell of a table."""
+    assert estimate.lower is not None
+    assert estimate.upper is not None
+    return f"{percent(estimate.effect)} [{percent(estimate.lower)}, {percent(estimate.upper)}]"
+
+
+def captured_row(head: SessionHead, boots: list[BootMeasure], judges: list[Judge], point: str) -> str:
+    """A prompt's line in docs/throughput.md: times, what decided, what all boots say, and the prefill."""
+    judge, session = judges[0], session_of(head, boots, point, judges[0].metric)
+    assert isinstance(session, AbSession)
+    of_arm = [
+        [value for value, at in zip(session.values, session.order, strict=True) if at == arm] for arm in "AB"
+    ]
+    steps, prefill = (one.estimate for one in judge_points(head, boots, judges) if one.point == point)
+    tail = look_tails(judge.design.sizes, ERROR)[-1]
+    every = estimate_at(pair_ratios(session, judge.higher_is_better), judge.design, Noise(), tail, tail)
+    times = [f"{min(values):.2f} to {max(values):.2f}" for values in of_arm]
+    return f"| {' | '.join([point, *times, *map(interval, (steps, every, prefill))])} |"
+
+
+def test_captured_page() -> None:
+    """docs/throughput.md prints what the boots of the captured path say, prompt by prompt."""
+    head, boots = recorded(CAPTURED)
+    judges, text = judging(head).judges(head.pairs), page("throughput.md")
+    for point in head.points:
+        assert captured_row(head, boots, judges, point) in text

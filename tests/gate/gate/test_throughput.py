@@ -11,19 +11,21 @@ from msgspec.structs import replace
 from ci.gate.ab import Design, Estimate, Noise
 from ci.gate.throughput import (
     PACES,
+    Injection,
     Judge,
     Judged,
     awaits_confirmation,
-    blind_prompts,
     boot_deviation,
     disagreements,
     enough,
+    injections,
     judge_points,
     records_of,
     results_of,
     session_of,
     session_problems,
 )
+from ci.gate.throughput_controls import INJECTED_LOSS
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number
@@ -108,7 +110,7 @@ def test_a_value_that_no_ratio_can_be_made_of(value: float) -> None:
     words = f"boot 3: step_ms of {POINT} is {value:g}, not a positive number"
     assert session_of(head(), bad, POINT, "step_ms") == words
     assert judge_points(head(), bad, [JUDGE])[0].verdict is Verdict.INVALID
-    assert blind_prompts(head(), bad, JUDGE) == [POINT]
+    assert [one.found for one in injections(head(), bad, JUDGE)] == [False]
     assert enough(head(), bad, [JUDGE], 0.0) == f"invalid: {words}"
 
 
@@ -224,23 +226,43 @@ def test_enough(pairs: int, ratio: float, words: str | None) -> None:
     assert enough(head(), boots(pairs, ratio), [JUDGE], 0.0) == words
 
 
-def test_a_gain_that_hides_what_cannot_be_seen() -> None:
-    """A gain may be plain in boots where a loss of 10% would drown: a session goes on until it does not."""
+def test_a_plain_gain_in_noisy_boots() -> None:
+    """It is decided where a loss of 10% would drown; the control's loss grows with the noise."""
     judge = dataclasses.replace(JUDGE, noise_of=lambda _point: Noise())
     its = boots(8, 0.45, noise=0.04, seed=3)
-    decided = [judge_points(head(), its[: 2 * pairs], [judge])[0].verdict for pairs in (4, 8)]
-    assert decided == [Verdict.IMPROVED] * 2
-    assert blind_prompts(head(), its[:8], judge) == [POINT]
-    assert enough(head(), its[:8], [judge], 0.0) is None
-    assert blind_prompts(head(), its, judge) == []
-    assert enough(head(), its, [judge], 0.0) == "every prompt is decided"
+    assert enough(head(), its[:8], [judge], 0.0) == "every prompt is decided"
+    noisy, long, quiet = (
+        *injections(head(), its[:8], judge),
+        *injections(head(), its, judge),
+        *injections(head(), boots(8, 0.45, noise=0.001, seed=3), judge),
+    )
+    assert 0.2 < noisy.loss < 0.5
+    assert long.loss == quiet.loss == INJECTED_LOSS
+    assert noisy.found
+    assert long.found
+    assert quiet.found
+
+
+def test_red_in_noisy_boots_is_red() -> None:
+    """What is certainly slower stays so, though a loss of 10% could not have been told from nothing."""
+    judge = dataclasses.replace(JUDGE, noise_of=lambda _point: Noise())
+    its = boots(4, 2.2, noise=0.04, seed=3)
+    assert enough(head(), its, [judge], 0.0) == f"red is certain: step_ms of {POINT}"
+    assert [one.found for one in injections(head(), its, judge)] == [True]
+
+
+def test_nothing_is_found_without_an_interval() -> None:
+    """Two pairs have no spread, and so have boots that are equal to the last digit."""
+    for its in (boots(2, noise=0.01), boots(8, noise=0.0)):
+        judge = dataclasses.replace(JUDGE, noise_of=lambda _point: Noise())
+        assert injections(head(), its, judge) == [Injection(POINT, INJECTED_LOSS, found=False)]
 
 
 def test_unread_steps_are_blind() -> None:
     """Where a time per step is not known, no loss could be found."""
     its = boots(2)
     its[2] = replace(its[2], points=(replace(point(26.0), step_ms=Number(None, "no iterations")),))
-    assert blind_prompts(head(), its, JUDGE) == [POINT]
+    assert injections(head(), its, JUDGE) == [Injection(POINT, INJECTED_LOSS, found=False)]
 
 
 def test_nobody_looks_between_looks() -> None:

@@ -23,7 +23,7 @@ def test_injected_loss_is_found(ratio: float, metric: str) -> None:
     session = session_of(head(), boots(4, ratio, noise=0.003), POINT, metric)
     assert isinstance(session, AbSession)
     higher = metric == "decode_tok_s"
-    worse = injected(session, higher)
+    worse = injected(session, higher, INJECTED_LOSS)
     ratios = pair_ratios(worse, higher)
     assert sum(ratios) / len(ratios) == pytest.approx(-0.10536, abs=1e-4)
     assert decide_session(ratios, DESIGN, Noise(), ERROR)[0] is Verdict.REGRESSED
@@ -35,7 +35,9 @@ def test_loss_that_drowns_in_noise_is_not_found() -> None:
     """The boots' own spread stays: a session too noisy to see 10% does not claim to."""
     session = session_of(head(), boots(4, noise=0.2, seed=5), POINT, "step_ms")
     assert isinstance(session, AbSession)
-    verdict, _ = decide_session(pair_ratios(injected(session, False), False), DESIGN, Noise(), ERROR)
+    verdict, _ = decide_session(
+        pair_ratios(injected(session, False, INJECTED_LOSS), False), DESIGN, Noise(), ERROR
+    )
     assert verdict is not Verdict.REGRESSED
 
 
