@@ -97,8 +97,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"census {profile.name}"):
         one = boot_census(session, folder / "census")
     broken = broken_boot(one, profile)
-    unread = not one.run.report.whole
-    return conclude(one.census, broken, None, args.markdown, profile.name, unread=unread)
+    return conclude(one.census, broken, None, args.markdown, profile.name, unread=bool(unfit(one)))
 
 
 def conclude(
@@ -178,11 +177,16 @@ def capacities_of(run: BootRun) -> tuple[int, ...]:
     return tuple(sorted({line.capacity for line in run.report.scratch if line.capacity is not None}))
 
 
-def broken_boot(one: CensusBoot, profile: Profile) -> list[str]:
-    """What a census boot breaks; a boot that did not answer everything says nothing about its batches."""
-    broken = broken_rules(one.census, verify_widths(profile.model.depth), one.breaches)
+def unfit(one: CensusBoot) -> list[str]:
+    """Why a boot says nothing about its batches: it broke off, or did not answer everything."""
+    found = []
     if not one.run.report.whole:
-        broken.append(f"the boot is not whole: {one.run.report.outcome.value}, {one.run.report.cause}")
+        found.append(f"the boot is not whole: {one.run.report.outcome.value}, {one.run.report.cause}")
     if one.answered != one.asked:
-        broken.append(f"{one.answered} of {one.asked} requests were answered")
-    return broken
+        found.append(f"{one.answered} of {one.asked} requests were answered")
+    return found
+
+
+def broken_boot(one: CensusBoot, profile: Profile) -> list[str]:
+    """What a census boot breaks, and why it may say nothing."""
+    return broken_rules(one.census, verify_widths(profile.model.depth), one.breaches) + unfit(one)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from armlib.boots import IN_PROCESS, LANE, arms, gpu_of, refuse
 
 from ci.commands.boots import Session
-from ci.commands.census import CensusBoot, boot_census, broken_boot, unreadable
+from ci.commands.census import CensusBoot, boot_census, broken_boot, unfit, unreadable
 from ci.commands.review import out_folder
 from ci.engine.profile import load_profile
-from ci.errors import IncomparableError
 from ci.gate.census import broken_rules, verify_widths
-from ci.lanes.gpu import lease, read_state
 from ci.report.census import render_census
 from ci.results.census import Batch, Census
-from ci.stack.cache import cache_root
-from ci.stack.manifest import read_manifest
 
-LANE = os.environ.get("FORKPROOF_LANE", "cpu")
 PROFILES = {"rtx3090": "rtx3090-census", "rtx4090": "rtx4090-depth15"}
 """Every other GPU boots the dummy."""
 PROFILE = load_profile(PROFILES.get(LANE, "any-gpu-census15"))
-IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
 WIDTHS = verify_widths(PROFILE.model.depth)
 CASE = "census"
 
@@ -35,18 +26,11 @@ CASE = "census"
 @pytest.fixture(scope="session")
 def booted() -> CensusBoot:
     """The one boot that everything here is about."""
-    roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
-    arms: Any = {
-        name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
-        for name, root in roots.items()
-    }
-    with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite census"):
-        session = Session(PROFILE, LANE, out_folder("boots", LANE, PROFILE.name), arms, IN_PROCESS)
+    with gpu_of("census"):
+        session = Session(PROFILE, LANE, out_folder("boots", LANE, PROFILE.name), arms(), IN_PROCESS)
         one = boot_census(session, session.folder / "census")
-    if not one.run.report.whole or unreadable(one.census):
-        raise IncomparableError(
-            "; ".join(broken_boot(one, PROFILE)), remedy=f"look at {session.folder / 'census'}"
-        )
+    if unfit(one) or unreadable(one.census):
+        refuse(broken_boot(one, PROFILE), remedy=f"look at {session.folder / 'census'}")
     return one
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
+from armlib.boots import LANE, gpu_of
 
-from ci.lanes.gpu import lease, read_state
-from ci.stack.cache import cache_root
-
-LANE = os.environ.get("FORKPROOF_LANE", "cpu")
 ACCOUNTED = ["test_boot_breaks.py", "test_numbers.py", "test_order.py", "test_rules.py", "test_signature.py"]
 collect_ignore = ["test_boots.py", "test_leftovers.py"] if LANE == "cpu" else ACCOUNTED
 
@@ -18,5 +14,5 @@ collect_ignore = ["test_boots.py", "test_leftovers.py"] if LANE == "cpu" else AC
 @pytest.fixture(scope="session")
 def gpu() -> Iterator[None]:
     """This machine's GPU, held for the whole suite."""
-    with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite membudget"):
+    with gpu_of("membudget"):
         yield

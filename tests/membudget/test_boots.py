@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from armlib.boots import IN_PROCESS, LANE, arms, refuse
 
 from ci.commands.boots import RowBoots, Session, bands
 from ci.commands.review import out_folder
 from ci.engine.profile import load_profile
-from ci.errors import ExitCode, IncomparableError
+from ci.errors import ExitCode
 from ci.gate.membudget import judge_row
 from ci.gate.verdict import Verdict
 from ci.results.boot import Measured
-from ci.stack.manifest import read_manifest
 
-LANE = os.environ.get("FORKPROOF_LANE", "cpu")
 PROFILES = {"rtx3090": "rtx3090-memory", "rtx4090": "rtx4090-memory"}
 """Every other GPU boots the dummy."""
 PROFILE = load_profile(PROFILES.get(LANE, "any-gpu-dummy7"))
 BREAK_PROFILE = load_profile("any-gpu-dummy8")
-IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
-"""Set where vLLM's server cannot run; numbers are then exact."""
 REFERENCE = "token-units"
 DUMMY_ROWS = (32, 16)
 """What the plan has for other GPUs: smaller rows plan so few bytes that they say little."""
@@ -35,12 +28,7 @@ ORDER = sorted(PROFILE.serve.max_num_seqs if LANE in PROFILES else DUMMY_ROWS, r
 
 def session_of(profile: Any, folder: str | None = None) -> Session:
     """The boots of a profile, kept outside the run folder so that another run goes on with them."""
-    roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
-    arms: Any = {
-        name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
-        for name, root in roots.items()
-    }
-    return Session(profile, LANE, out_folder("boots", LANE, folder or profile.name), arms, IN_PROCESS)
+    return Session(profile, LANE, out_folder("boots", LANE, folder or profile.name), arms(), IN_PROCESS)
 
 
 def row(seqs: int) -> RowBoots:
@@ -55,8 +43,7 @@ def findings(one: RowBoots, verdict: Verdict) -> list[str]:
 
 def check(one: RowBoots) -> None:
     """Refuse boots that must not be compared."""
-    if unfit := findings(one, Verdict.INVALID):
-        raise IncomparableError("\n".join(unfit), remedy="its boots are kept: look at their logs")
+    refuse(findings(one, Verdict.INVALID), remedy="its boots are kept: look at their logs")
 
 
 def difference(larger: Measured, smaller: Measured) -> tuple[int | None, str | None]:

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from armlib.boots import LANE, arms, gpu_of, refuse
 from msgspec.structs import replace
 
 from ci.commands import review
 from ci.commands.quality import Quality, quality_folder
 from ci.commands.throughput_session import Throughput
 from ci.engine.profile import load_profile
-from ci.errors import IncomparableError
 from ci.gate.quality import repeats
 from ci.gate.quality_records import judge, records_of
 from ci.gate.verdict import Verdict
-from ci.lanes.gpu import lease, read_state
 from ci.results.quality import ArmScores, TextScore
-from ci.stack.cache import cache_root
-from ci.stack.manifest import read_manifest
 
-LANE = os.environ.get("FORKPROOF_LANE", "cpu")
 PROFILES = {"rtx3090": "rtx3090-captured", "rtx4090": "rtx4090-steps"}
 LOST = 20
 """Items that the control loses."""
@@ -35,13 +27,8 @@ POLICY = review.load_rules(review.default_baselines()).policy
 def scores(request: pytest.FixtureRequest) -> tuple[ArmScores, ArmScores]:
     """Both arms' answers, kept between runs of equal conditions."""
     profile = load_profile(PROFILES[LANE])
-    roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
-    arms: Any = {
-        name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
-        for name, root in roots.items()
-    }
-    with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite quality"):
-        one = Quality(Throughput(profile, LANE, arms, quality_folder(profile, LANE)))
+    with gpu_of("quality"):
+        one = Quality(Throughput(profile, LANE, arms(), quality_folder(profile, LANE)))
         return one.scores(fresh=request.config.getoption("--fresh"))
 
 
@@ -54,8 +41,8 @@ def test_answers(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
 
 def check(scores: tuple[ArmScores, ArmScores]) -> None:
     """Refuse answers that must not be compared."""
-    if problems := [problem for one in scores for problem in one.problems]:
-        raise IncomparableError(problems[0], remedy="mend it, then ask again: nox -s quality")
+    problems = [problem for one in scores for problem in one.problems]
+    refuse(problems, remedy="mend it, then ask again: nox -s quality")
 
 
 @pytest.fixture

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from armlib.boots import IN_PROCESS, LANE, arms, gpu_of, refuse
 
 from ci.commands.throughput import chosen
 from ci.commands.throughput_session import Outcome, Throughput
 from ci.engine.abba import SessionOpenError
 from ci.engine.profile import load_profile
-from ci.errors import IncomparableError
 from ci.gate.throughput import injections, session_problems
 from ci.gate.throughput_controls import poisoned
-from ci.lanes.gpu import lease, read_state
 from ci.results.recorder import add_conditions
-from ci.stack.cache import cache_root
-from ci.stack.manifest import read_manifest
 
-LANE = os.environ.get("FORKPROOF_LANE", "cpu")
 PROFILES = {
     "rtx3090": ("rtx3090-throughput", "rtx3090-captured"),
     "rtx4090": ("rtx4090-steps",),
 }
 """Every other GPU boots the dummy."""
 NAMES = PROFILES.get(LANE, ("any-gpu-captured", "any-gpu-verify"))
-IN_PROCESS = os.environ.get("FORKPROOF_IN_PROCESS") == "1"
-"""Set where vLLM's server cannot run."""
 
 
 @pytest.fixture(scope="session")
 def gpu() -> Iterator[None]:
     """This machine's GPU, held for the whole suite."""
-    with lease(read_state().uuid or "unnamed", cache_root() / "leases", "suite throughput"):
+    with gpu_of("throughput"):
         yield
-
-
-def arms() -> Any:
-    """The arms of the run, by name."""
-    roots = json.loads(os.environ["FORKPROOF_ARM_ROOTS"])
-    return {
-        name: SimpleNamespace(name=name, root=Path(root), manifest=read_manifest(Path(root)))
-        for name, root in roots.items()
-    }
 
 
 def say(text: str) -> None:
@@ -87,8 +68,7 @@ def test_session(measure: Any, session: tuple[Throughput, Outcome]) -> None:
 def check(session: tuple[Throughput, Outcome]) -> None:
     """Refuse boots that must not be compared."""
     one, outcome = session
-    if problems := one.problems(outcome):
-        raise IncomparableError(problems[0], remedy="mend it, then measure a session anew: nox -s throughput")
+    refuse(one.problems(outcome), remedy="mend it, then measure a session anew: nox -s throughput")
 
 
 @pytest.fixture
