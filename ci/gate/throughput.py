@@ -9,7 +9,6 @@ from statistics import fmean
 
 from ci.gate.ab import ERROR, AbResult, Design, Estimate, Noise, decide, decide_session, pair_ratios
 from ci.gate.looks import PAIRS_PER_BLOCK
-from ci.gate.throughput_controls import INJECTED_LOSS, injected, plain_loss
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession, Record
 from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
@@ -242,30 +241,6 @@ def enough(
         return f"red is certain: {red.metric} of {red.point}"
     decided = all(one.verdict in (Verdict.PASS, Verdict.IMPROVED) for one in judged)
     return "every prompt is decided" if decided else None
-
-
-@dataclass(frozen=True)
-class Injection:
-    """A known loss that was put into the recorded boots of a prompt, and whether it is called slower."""
-
-    point: str
-    loss: float
-    """As a fraction."""
-    found: bool
-
-
-def injections(head: SessionHead, boots: Sequence[BootMeasure], judge: Judge) -> list[Injection]:
-    """What becomes of a plain loss at each prompt; in boots that make no session, none is found."""
-    made = []
-    for point in head.points:
-        session, loss, found = session_of(head, boots, point, judge.metric), INJECTED_LOSS, False
-        if isinstance(session, AbSession):
-            higher, noise = judge.higher_is_better, judge.noise_of(point)
-            loss = plain_loss(pair_ratios(session, higher), judge.design, noise)
-            ratios = pair_ratios(injected(session, higher, loss), higher)
-            found = decide_session(ratios, judge.design, noise, ERROR)[0] is Verdict.REGRESSED
-        made.append(Injection(point, loss, found))
-    return made
 
 
 def awaits_confirmation(

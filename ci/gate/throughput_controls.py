@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from msgspec.structs import replace
 
-from ci.gate.ab import ERROR, Design, Noise, estimate_at, pair_ratios
+from ci.gate.ab import ERROR, Design, Noise, decide_session, estimate_at, pair_ratios
 from ci.gate.looks import look_tails
+from ci.gate.throughput import Judge, session_of
+from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
-from ci.results.throughput import BootMeasure, Number, PointMeasure
+from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
 
 INJECTED_LOSS = 0.10
 """A slowdown that a session on a quiet machine must see."""
@@ -56,6 +59,30 @@ def injected(session: AbSession, higher_is_better: bool, loss: float) -> AbSessi
         value * factor if session.order[place] == "B" else value for place, value in enumerate(session.values)
     )
     return AbSession(session.run, session.arms, session.order, values)
+
+
+@dataclass(frozen=True)
+class Injection:
+    """A known loss that was put into the recorded boots of a prompt, and whether it is called slower."""
+
+    point: str
+    loss: float
+    """As a fraction."""
+    found: bool
+
+
+def injections(head: SessionHead, boots: Sequence[BootMeasure], judge: Judge) -> list[Injection]:
+    """What becomes of a plain loss at each prompt; in boots that make no session, none is found."""
+    made = []
+    for point in head.points:
+        session, loss, found = session_of(head, boots, point, judge.metric), INJECTED_LOSS, False
+        if isinstance(session, AbSession):
+            higher, noise = judge.higher_is_better, judge.noise_of(point)
+            loss = plain_loss(pair_ratios(session, higher), judge.design, noise)
+            ratios = pair_ratios(injected(session, higher, loss), higher)
+            found = decide_session(ratios, judge.design, noise, ERROR)[0] is Verdict.REGRESSED
+        made.append(Injection(point, loss, found))
+    return made
 
 
 def poisoned(boots: Sequence[BootMeasure], factor: float = POISON) -> list[BootMeasure]:

@@ -19,14 +19,13 @@ from ci.gate.throughput import (
     Judge,
     Judged,
     enough,
-    injections,
     judge_points,
     records_of,
     results_of,
     session_of,
     session_problems,
 )
-from ci.gate.throughput_controls import INJECTED_LOSS
+from ci.gate.throughput_controls import INJECTED_LOSS, injections
 from ci.gate.verdict import Verdict
 from ci.report.throughput import render_judged, render_texts
 from ci.results.records import AbSession

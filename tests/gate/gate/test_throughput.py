@@ -11,21 +11,18 @@ from msgspec.structs import replace
 from ci.gate.ab import Design, Estimate, Noise
 from ci.gate.throughput import (
     PACES,
-    Injection,
     Judge,
     Judged,
     awaits_confirmation,
     boot_deviation,
     disagreements,
     enough,
-    injections,
     judge_points,
     records_of,
     results_of,
     session_of,
     session_problems,
 )
-from ci.gate.throughput_controls import INJECTED_LOSS
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number
@@ -110,7 +107,6 @@ def test_a_value_that_no_ratio_can_be_made_of(value: float) -> None:
     words = f"boot 3: step_ms of {POINT} is {value:g}, not a positive number"
     assert session_of(head(), bad, POINT, "step_ms") == words
     assert judge_points(head(), bad, [JUDGE])[0].verdict is Verdict.INVALID
-    assert [one.found for one in injections(head(), bad, JUDGE)] == [False]
     assert enough(head(), bad, [JUDGE], 0.0) == f"invalid: {words}"
 
 
@@ -224,45 +220,6 @@ def test_a_difference_of_another_kind(fast: tuple[int, int], slow: tuple[int, in
 def test_enough(pairs: int, ratio: float, words: str | None) -> None:
     """A session ends as soon as red is certain or all is decided, and goes on while it is open."""
     assert enough(head(), boots(pairs, ratio), [JUDGE], 0.0) == words
-
-
-def test_a_plain_gain_in_noisy_boots() -> None:
-    """It is decided where a loss of 10% would drown; the control's loss grows with the noise."""
-    judge = dataclasses.replace(JUDGE, noise_of=lambda _point: Noise())
-    its = boots(8, 0.45, noise=0.04, seed=3)
-    assert enough(head(), its[:8], [judge], 0.0) == "every prompt is decided"
-    noisy, long, quiet = (
-        *injections(head(), its[:8], judge),
-        *injections(head(), its, judge),
-        *injections(head(), boots(8, 0.45, noise=0.001, seed=3), judge),
-    )
-    assert 0.2 < noisy.loss < 0.5
-    assert long.loss == quiet.loss == INJECTED_LOSS
-    assert noisy.found
-    assert long.found
-    assert quiet.found
-
-
-def test_red_in_noisy_boots_is_red() -> None:
-    """What is certainly slower stays so, though a loss of 10% could not have been told from nothing."""
-    judge = dataclasses.replace(JUDGE, noise_of=lambda _point: Noise())
-    its = boots(4, 2.2, noise=0.04, seed=3)
-    assert enough(head(), its, [judge], 0.0) == f"red is certain: step_ms of {POINT}"
-    assert [one.found for one in injections(head(), its, judge)] == [True]
-
-
-def test_nothing_is_found_without_an_interval() -> None:
-    """Two pairs have no spread, and so have boots that are equal to the last digit."""
-    for its in (boots(2, noise=0.01), boots(8, noise=0.0)):
-        judge = dataclasses.replace(JUDGE, noise_of=lambda _point: Noise())
-        assert injections(head(), its, judge) == [Injection(POINT, INJECTED_LOSS, found=False)]
-
-
-def test_unread_steps_are_blind() -> None:
-    """Where a time per step is not known, no loss could be found."""
-    its = boots(2)
-    its[2] = replace(its[2], points=(replace(point(26.0), step_ms=Number(None, "no iterations")),))
-    assert injections(head(), its, JUDGE) == [Injection(POINT, INJECTED_LOSS, found=False)]
 
 
 def test_nobody_looks_between_looks() -> None:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from msgspec.structs import replace
 
 from ci.gate.ab import ERROR, Design, Noise, decide_session, pair_ratios
-from ci.gate.throughput import session_of, session_problems
-from ci.gate.throughput_controls import INJECTED_LOSS, injected, poisoned, slowed
+from ci.gate.throughput import Judge, enough, session_of, session_problems
+from ci.gate.throughput_controls import (
+    INJECTED_LOSS,
+    Injection,
+    injected,
+    injections,
+    plain_loss,
+    poisoned,
+    slowed,
+)
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import Number
-from tests.gate.gate.boots import POINT, boots, head
+from tests.gate.gate.boots import POINT, boots, head, point
 
 DESIGN = Design(0.005, 8)
+QUIET = Noise(squares=30 * 2e-6, df=30, sessions=5)
+"""A lane whose boots vary by 0.1%."""
+JUDGE = Judge("step_ms", higher_is_better=False, design=DESIGN, noise_of=lambda _point: Noise())
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 1.4])
@@ -39,6 +52,51 @@ def test_loss_that_drowns_in_noise_is_not_found() -> None:
         pair_ratios(injected(session, False, INJECTED_LOSS), False), DESIGN, Noise(), ERROR
     )
     assert verdict is not Verdict.REGRESSED
+
+
+def test_a_plain_gain_in_noisy_boots() -> None:
+    """It is decided where a loss of 10% would drown; the control's loss grows with the noise."""
+    its, quiet = boots(8, 0.45, noise=0.04, seed=3), boots(8, 0.45, noise=0.001, seed=3)
+    assert enough(head(), its[:8], [JUDGE], 0.0) == "every prompt is decided"
+    noisy, long, least = (injections(head(), some, JUDGE)[0] for some in (its[:8], its, quiet))
+    assert 0.2 < noisy.loss < 0.5
+    assert long.loss == least.loss == INJECTED_LOSS
+    assert noisy.found
+    assert long.found
+    assert least.found
+
+
+def test_red_in_noisy_boots_is_red() -> None:
+    """What is certainly slower stays so, though a loss of 10% could not have been told from nothing."""
+    its = boots(4, 2.2, noise=0.04, seed=3)
+    assert enough(head(), its, [JUDGE], 0.0) == f"red is certain: step_ms of {POINT}"
+    assert [one.found for one in injections(head(), its, JUDGE)] == [True]
+
+
+def test_plain_loss() -> None:
+    """Twice as far below the margin as the interval of the last look that was reached goes."""
+    ratios = (0.30, 0.02, -0.10, 0.08, 0.05, 0.21, -0.30, 0.40)
+    for pairs in (4, 7):
+        verdict, estimate = decide_session(ratios[:pairs], DESIGN, Noise(), ERROR)
+        assert verdict is Verdict.INCONCLUSIVE
+        assert estimate.upper is not None
+        left = (1 - 0.005) * math.exp(-2 * (estimate.upper - estimate.effect))
+        assert plain_loss(ratios[:pairs], DESIGN, Noise()) == pytest.approx(1 - left)
+        assert plain_loss(ratios[:pairs], DESIGN, QUIET) > INJECTED_LOSS  # too noisy to be of that lane
+    assert plain_loss(ratios[:1], DESIGN, Noise()) == INJECTED_LOSS
+
+
+def test_nothing_is_found_without_an_interval() -> None:
+    """Two pairs have no spread, and so have boots that are equal to the last digit."""
+    for its in (boots(2, noise=0.01), boots(8, noise=0.0)):
+        assert injections(head(), its, JUDGE) == [Injection(POINT, INJECTED_LOSS, found=False)]
+
+
+def test_unread_steps_are_blind() -> None:
+    """Where a time per step is not known, no loss could be found."""
+    its = boots(2)
+    its[2] = replace(its[2], points=(replace(point(26.0), step_ms=Number(None, "no iterations")),))
+    assert injections(head(), its, JUDGE) == [Injection(POINT, INJECTED_LOSS, found=False)]
 
 
 def test_poison_is_caught_without_a_count_of_steps() -> None:
