@@ -35,9 +35,12 @@ def plain_loss(ratios: Sequence[float], design: Design, noise: Noise) -> float:
         noise: the lane's A/A sessions.
     """
     looks = zip(design.sizes, look_tails(design.sizes, ERROR), strict=True)
-    size, tail = max((look for look in looks if look[0] <= len(ratios)), default=(0, 0.0))
-    estimate = estimate_at(ratios[:size], design, noise, tail, tail) if size else None
-    if estimate is None or estimate.upper is None:
+    reached = [look for look in looks if look[0] <= len(ratios)]
+    if not reached:
+        return INJECTED_LOSS
+    size, tail = reached[-1]
+    estimate = estimate_at(ratios[:size], design, noise, tail, tail)
+    if estimate.upper is None:
         return INJECTED_LOSS
     return max(INJECTED_LOSS, -math.expm1(design.loss - 2 * (estimate.upper - estimate.effect)))
 

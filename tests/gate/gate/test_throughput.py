@@ -110,6 +110,12 @@ def test_a_value_that_no_ratio_can_be_made_of(value: float) -> None:
     assert enough(head(), bad, [JUDGE], 0.0) == f"invalid: {words}"
 
 
+def test_a_small_value_is_a_value() -> None:
+    """Half a millisecond is as good as any: the unit is nobody's limit."""
+    small = changed(boots(2), 3, boot(3, 26.0, points=(replace(point(26.0), step_ms=Number(0.5)),)))
+    assert session_problems(head(), small) == []
+
+
 def test_blocks_may_run_on_two_cards_of_a_kind() -> None:
     """Within a block the card is one; another block may have another one."""
     two = [replace(one, machine={"gpu_uuid": f"GPU-{one.place // 4}"}) for one in boots(4)]
