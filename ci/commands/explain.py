@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -90,9 +91,10 @@ def _refuse(plan: Plan, runs: Path, args: argparse.Namespace) -> NoReturn:
     for (lane, suite), metrics in plan.suites.items():
         asked = lane in (args.lane or plan.lanes) and matches(args.suite, suite)
         if asked and not (runs / lane / suite).is_dir() and any(matches(args.case, m.case) for m in metrics):
+            trend = f"python -m ci trend {shlex.quote(f'{lane}/{suite}/{plain(args.case)}/*')}"
             raise UsageError(
                 f"case {plain(args.case)!r} is planned in {suite} on {lane}, which has not run here",
-                remedy=f"python -m ci run {suite} --lane {lane}",
+                remedy=f"python -m ci run {suite} --lane {lane}; what is accepted: {trend}",
             )
     raise UsageError(
         f"no row of a case {plain(args.case)!r}",

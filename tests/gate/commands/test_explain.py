@@ -95,7 +95,10 @@ def test_a_case_of_a_suite_that_never_ran_is_told_from_a_mistyped_one(
     assert _explain("boot") == 2
     said = "".join(capsys.readouterr())
     assert "case 'boot' is planned in property on cpu, which has not run here" in said
-    assert "remedy: python -m ci run property --lane cpu" in said
+    assert (
+        "remedy: python -m ci run property --lane cpu; what is accepted: "
+        "python -m ci trend 'cpu/property/boot/*'\n"
+    ) in said
     assert _explain("bot") == 2
     assert "no row of a case 'bot'" in "".join(capsys.readouterr())
 
