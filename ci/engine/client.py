@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import enum
 import json
+import socket
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, NoReturn
 
 import urllib3
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from ci.engine.sse import Event, EventReader
 from ci.errors import GateError
@@ -24,6 +29,7 @@ ERROR_EVENT = "error"
 FAILED_FINISHES = ("error", "abort")
 """Reasons of an answer that the engine did not end by itself."""
 STREAM_TYPE = "text/event-stream"
+HEADERS = {"Content-Type": "application/json", "Accept": STREAM_TYPE}
 READ_BYTES = 1 << 16
 CONNECT_S = 10.0
 IDLE_S = 120.0
@@ -119,49 +125,76 @@ def stream(
         url: `/v1/completions` or `/v1/chat/completions` of a server.
         body: the request, without `stream`; one choice.
         idle_s: longest silence.
-        deadline_s: longest duration of the whole request, looked at whenever a part of the body has come.
+        deadline_s: longest duration of the whole request, head and body, however its bytes come.
 
     Raises:
-        RequestFailedError: with the kind of the failure.
+        RequestFailedError: with the kind of the failure; an error in what came before a cut is the failure.
     """
     asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
     payload = json.dumps(asked).encode()
     asked_s = time.perf_counter()
-    return read_stream(asked_s, receive(url, payload, asked_s, idle_s, deadline_s))
+    return read_stream(asked_s, *receive(url, payload, asked_s, idle_s, deadline_s))
 
 
-def receive(url: str, payload: bytes, asked_s: float, idle_s: float, deadline_s: float) -> list[Piece]:
-    """The pieces of the answer, each with its arrival.
+def receive(
+    url: str, payload: bytes, asked_s: float, idle_s: float, deadline_s: float
+) -> tuple[list[Piece], RequestFailedError | None]:
+    """The pieces of the answer, each with its arrival, and what broke it off.
+
+    Nothing is asked twice and no redirect is followed: one connection, one request.
 
     Raises:
-        RequestFailedError: no answer, another status, no stream, cut, or too slow.
+        RequestFailedError: another status, or no stream.
     """
     pieces: list[Piece] = []
-    with urllib3.PoolManager(retries=False) as pool:
+    broken: RequestFailedError | None = None
+    late = threading.Event()
+    where = urllib3.util.parse_url(url)
+    with closing(HTTPConnection(where.host or "", where.port, timeout=CONNECT_S)) as connection:
         try:
-            response = pool.request(
-                "POST",
-                url,
-                body=payload,
-                headers={"Content-Type": "application/json", "Accept": STREAM_TYPE},
-                timeout=urllib3.Timeout(connect=CONNECT_S, read=idle_s),
-                preload_content=False,
+            connection.connect()
+            connection.timeout = idle_s
+            with shut_down_at(asked_s + deadline_s, connection.sock, late):
+                with suppress(BrokenPipeError, ConnectionResetError):  # a refusal may come before all is sent
+                    connection.request("POST", where.request_uri, payload, HEADERS, preload_content=False)
+                with closing(connection.getresponse()) as response:
+                    if not late.is_set():  # else its head may be cut
+                        check_head(response)
+                    while piece := response.read1(READ_BYTES):
+                        pieces.append(Piece(time.perf_counter(), piece))
+        except (TimeoutError, ReadTimeoutError):
+            broken = RequestFailedError(
+                Failure.TIMED_OUT, f"silent for {idle_s:.0f} s after {len(pieces)} pieces"
             )
-            with closing(response):  # also where the request has failed: its server is still used
-                check_head(response)
-                while piece := response.read1(READ_BYTES):
-                    now = time.perf_counter()
-                    pieces.append(Piece(now, piece))
-                    if now - asked_s > deadline_s:
-                        fail(Failure.TIMED_OUT, f"{len(pieces)} pieces in {now - asked_s:.0f} s")
-        except urllib3.exceptions.ReadTimeoutError:
-            fail(Failure.TIMED_OUT, f"silent for {idle_s:.0f} s after {len(pieces)} pieces")
-        except (urllib3.exceptions.ProtocolError, urllib3.exceptions.IncompleteRead) as error:
+        except (OSError, HTTPException, HTTPError) as error:
             kind = Failure.CUT if pieces else Failure.UNREACHABLE
-            fail(kind, f"{error} after {len(pieces)} pieces")
-        except urllib3.exceptions.HTTPError as error:
-            fail(Failure.UNREACHABLE, str(error))
-    return pieces
+            broken = RequestFailedError(kind, f"{error!r} after {len(pieces)} pieces")
+    if late.is_set():  # whatever it looked like, an end of the body among it
+        broken = RequestFailedError(Failure.TIMED_OUT, f"{len(pieces)} pieces in {deadline_s:.0f} s")
+    return pieces, broken
+
+
+@contextmanager
+def shut_down_at(at_s: float, connected: socket.socket, late: threading.Event) -> Iterator[None]:
+    """Shut the socket down at a moment of `time.perf_counter`, and set `late` before.
+
+    A timeout of the socket begins anew with every byte; this ends whatever waits for one. Its thread sleeps
+    meanwhile, so that the measurement does not pay for it.
+    """
+
+    def shut_down() -> None:
+        late.set()
+        with suppress(OSError):  # it is closed already
+            connected.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(at_s - time.perf_counter(), shut_down)
+    timer.daemon = True  # an interruption right here must not wait for it
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # before the socket's number can be another one's
 
 
 def check_head(response: urllib3.BaseHTTPResponse) -> None:
@@ -169,17 +202,26 @@ def check_head(response: urllib3.BaseHTTPResponse) -> None:
     kind = response.headers.get("Content-Type", "")
     if response.status == 200 and kind.partition(";")[0].strip().lower() == STREAM_TYPE:
         return
-    said = response.read1(2000).decode(errors="replace").strip()  # what is there: it may never end
+    said = ""
+    with suppress(HTTPError):  # its body may be silent or cut: the head is what counts
+        said = response.read1(2000).decode(errors="replace").strip()  # what is there: it may never end
     if response.status != 200:
         fail(Failure.STATUS, f"{response.status}: {said}")
     fail(Failure.NO_STREAM, f"Content-Type {kind!r}: {said}")
 
 
-def read_stream(asked_s: float, pieces: Iterable[Piece]) -> Streamed:
+def read_stream(
+    asked_s: float, pieces: Iterable[Piece], broken: RequestFailedError | None = None
+) -> Streamed:
     """The request that these pieces answer; how the stream was cut into them makes no difference.
 
+    Args:
+        asked_s: when it was sent.
+        pieces: in the order of their arrival.
+        broken: what broke the answer off, if anything did; an error that the pieces hold goes before it.
+
     Raises:
-        RequestFailedError: the stream shows that the request failed.
+        RequestFailedError: the stream shows that the request failed, or it was broken off.
     """
     reader = EventReader()
     content: list[float] = []
@@ -189,20 +231,24 @@ def read_stream(asked_s: float, pieces: Iterable[Piece]) -> Streamed:
     done = False
     for piece in pieces:
         for event in reader.feed(piece.data):
-            if done or (event.name != ERROR_EVENT and not event.data.strip()):
+            if event.name != ERROR_EVENT and not event.data.strip():
                 continue
             if event.data.strip() == DONE:
                 done = True
                 continue
             chunk = parse_chunk(event)
-            usage = usage_of(chunk) or usage
             text, tokens, ended = generated(chunk)
             if ended in FAILED_FINISHES:
                 fail(Failure.ERROR, f"finish_reason {ended} after {len(content)} chunks of text")
+            if done:  # only an error still counts
+                continue
+            usage = usage_of(chunk) or usage
             finish = ended or finish
             if text or tokens:
                 content.append(piece.at_s)
                 words.append(text)
+    if broken is not None:
+        raise broken
     if not done:
         where = "in the middle of an event" if reader.unfinished else f"after {len(content)} chunks of text"
         fail(Failure.CUT if reader.unfinished else Failure.NO_DONE, where)

@@ -52,9 +52,17 @@ GOOD: dict[str, tuple[bytes, int, str, int]] = {
     "chat": (joined(ROLE, delta(content="x"), delta("stop"), last()), 1, "x", 5),
     "role is null": (joined(delta(role="assistant", content=None), delta(content="x"), last()), 1, "x", 5),
     "crlf": (joined(ROLE, delta(content="x"), last(), end="\r\n"), 1, "x", 5),
+    "crlf, then lf": (joined(ROLE, delta(content="x"), last()).replace(b"\n\n", b"\r\n\n"), 1, "x", 5),
     "cr": (joined(ROLE, delta(content="x"), last(), end="\r"), 1, "x", 5),
     "bom and blank data": (b"\xef\xbb\xbfdata:\n\n" + joined(delta(content="x"), last()), 1, "x", 5),
-    "two data lines": (TWO_LINES.encode() + event(last()).encode() + b"data:[DONE]\n\n", 2, "a bc", 5),
+    "two data lines": (TWO_LINES.encode() + joined(last()), 2, "a bc", 5),
+    "two data lines, crlf": (
+        TWO_LINES.replace("\n", "\r\n").encode() + joined(last(), end="\r\n"),
+        2,
+        "a bc",
+        5,
+    ),
+    "no space before done": (joined(text("a"), last()).replace(b"data: [", b"data:["), 1, "a", 5),
     "running totals": (
         joined(
             {**delta(content="a"), "usage": {**USAGE, "completion_tokens": 2}},
@@ -95,7 +103,7 @@ GOOD: dict[str, tuple[bytes, int, str, int]] = {
         "ab",
         5,
     ),
-    "after done": (joined(text("a"), last()) + event({"error": {"message": "late"}}).encode(), 1, "a", 5),
+    "after done": (joined(text("a"), last()) + joined(text("b"), last(completion_tokens=9)), 1, "a", 5),
 }
 BAD: dict[str, tuple[bytes, str]] = {
     # name: stream, kind of failure
@@ -113,6 +121,9 @@ BAD: dict[str, tuple[bytes, str]] = {
     "no text": (joined(ROLE, delta("stop"), last(completion_tokens=0)), "NO_CONTENT"),
     "finish error": (joined(text("a"), text("", "error"), last()), "ERROR"),
     "finish abort": (joined(text("a"), delta("abort"), last()), "ERROR"),
+    "finish error after done": (joined(text("a"), last()) + joined(text("", "error")), "ERROR"),
+    "error after done": (joined(text("a"), last()) + event({"error": {"message": "late"}}).encode(), "ERROR"),
+    "error event after done": (joined(text("a"), last()) + b"event: error\n\n", "ERROR"),
 }
 BARE = '{"error": {"message": "died"}}\n'
 IN_A_GOOD_STREAM = {
@@ -124,6 +135,7 @@ IN_A_GOOD_STREAM = {
     "empty error object": (event({"error": {}}), "ERROR"),
     "empty error beside text": (event({**text("b"), "error": ""}), "ERROR"),
     "flat error, no object": (event({"message": "too long", "code": 400}), "ERROR"),
+    "flat error beside choices": (event({**text("b"), "object": "error"}), "ERROR"),
     "detail": (event({"detail": "Internal Server Error"}), "ERROR"),
     "choices and usage null": (event({"choices": None, "usage": None}), "ERROR"),
     "bare error": (BARE + "\n", "ERROR"),

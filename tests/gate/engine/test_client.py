@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from ci.engine.client import Failure, Piece, RequestFailedError, Streamed, read_stream, stream
 from tests.gate.engine.listener import played
-from tests.gate.engine.streams import BAD, GOOD, joined, last, text
+from tests.gate.engine.streams import BAD, GOOD, event, joined, last, text
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
 STEPS = joined(text("a b"), text("c d"), text("e", "length"), last(completion_tokens=5))
@@ -72,6 +73,13 @@ def test_times() -> None:
     assert (got.ttft_s, got.decode_s, got.total_s, got.decode_tok_s) == (1.0, 2.0, 3.0, 2.5)
 
 
+def test_cached_tokens() -> None:
+    """Usage may say how much of the prompt came from the prefix cache."""
+    known = last(prompt_tokens_details={"cached_tokens": 7})
+    assert read_stream(0.0, pieces(joined(text("a"), known))).usage.cached_tokens == 7
+    assert read_stream(0.0, pieces(joined(text("a"), last()))).usage.cached_tokens is None
+
+
 def test_one_chunk_has_no_rate() -> None:
     """Tokens that all came at once have no rate, rather than an infinite one."""
     got = read_stream(0.0, pieces(joined(text("all"), last())))
@@ -99,11 +107,11 @@ def test_closed_instead_of_counted() -> None:
         assert stream(url, {}).text == "a bc de"
 
 
-def failing(*parts: bytes, **how: float) -> Failure:
-    """The failure of a request that is answered like this."""
+def failing(*parts: bytes, words: str | None = None, prompt: str = "", **how: Any) -> Failure:
+    """The failure of a request that is answered like this, and told with these words."""
     limits = {name: how.pop(name) for name in ("idle_s", "deadline_s") if name in how}
-    with played(*parts, **how) as url, pytest.raises(RequestFailedError) as caught:
-        stream(url, {}, **limits)
+    with played(*parts, **how) as url, pytest.raises(RequestFailedError, match=words) as caught:
+        stream(url, {"prompt": prompt}, **limits)
     return caught.value.failure
 
 
@@ -116,15 +124,56 @@ def test_http_failures() -> None:
     assert failing(whole, *body[:2], hang_s=1.0, idle_s=0.2) is Failure.TIMED_OUT
     assert failing(whole, *body, b"0\r\n\r\n", gap_s=0.1, deadline_s=0.15) is Failure.TIMED_OUT
     assert failing(whole, hang_s=1.0, idle_s=0.2) is Failure.TIMED_OUT
+    assert failing(hang_s=1.0, idle_s=0.2) is Failure.TIMED_OUT
     assert failing() is Failure.UNREACHABLE
     refused = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 5\r\n\r\n{"a"}'
     assert failing(refused) is Failure.STATUS
+    assert failing(refused, body=False, prompt="x" * 20_000_000) is Failure.STATUS  # before it has all come
     endless = (b"HTTP/1.1 500 Internal Server Error\r\n\r\n", *[b"x"] * 50)
     begun = time.monotonic()
     assert failing(*endless, gap_s=0.1, idle_s=1.0) is Failure.STATUS
     assert time.monotonic() - begun < 2.0
+    stalled = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 50\r\n\r\n"
+    assert failing(stalled, hang_s=1.0, idle_s=0.2) is Failure.STATUS
+    elsewhere = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /v1/completions\r\nContent-Length: 0\r\n\r\n"
+    assert (
+        failing(elsewhere, idle_s=0.5) is Failure.STATUS
+    )  # a second request would be silent: nobody takes it
     plain = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     assert failing(plain) is Failure.NO_STREAM
+
+
+DRIBBLED = {
+    # name: what comes at once, what comes byte by byte
+    "status": (b"HTTP/1.1 200 ", b"O" * 99),
+    "headers": (HEAD, b"X-Pad: " + b"y" * 99),
+    "interim": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 9),
+    "chunk size": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"0" * 99),
+    "to the end": (HEAD + b"Connection: close\r\n\r\n" + STEPS, b"data: [DONE]\n\n" * 9),
+}
+
+
+@pytest.mark.parametrize("part", DRIBBLED)
+def test_deadline(part: str) -> None:
+    """It holds for every part of an answer, and a byte now and then does not put it off."""
+    whole, dribbled = DRIBBLED[part]
+    begun = time.monotonic()
+    assert (
+        failing(whole, *(b"%c" % byte for byte in dribbled), gap_s=0.05, idle_s=1.0, deadline_s=0.3)
+        is Failure.TIMED_OUT
+    )
+    assert time.monotonic() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    "how", [{"reset": True}, {"hang_s": 1.0, "idle_s": 0.2}, {"hang_s": 1.0, "deadline_s": 0.2}]
+)
+def test_an_error_before_the_cut(how: dict[str, Any]) -> None:
+    """What a server said of its error before its connection broke is what is told."""
+    said = (event(text("a")) + event({"error": {"message": "out of memory"}})).encode()
+    head = HEAD + b"Content-Length: 999\r\n\r\n"
+    assert failing(head, said, gap_s=0.1, words="out of memory", **how) is Failure.ERROR
+    assert failing(head, said[:60], gap_s=0.1, **how) in (Failure.CUT, Failure.TIMED_OUT)
 
 
 def test_nobody_listens() -> None:
@@ -138,9 +187,9 @@ def test_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Usage is asked for, since a server leaves it out of a stream otherwise."""
     asked: list[bytes] = []
 
-    def receive(_url: str, payload: bytes, *_: float) -> list[Piece]:
+    def receive(_url: str, payload: bytes, *_: float) -> tuple[list[Piece], None]:
         asked.append(payload)
-        return pieces(STEPS)
+        return pieces(STEPS), None
 
     monkeypatch.setattr("ci.engine.client.receive", receive)
     got = stream("http://x", {"prompt": [1], "max_tokens": 5})

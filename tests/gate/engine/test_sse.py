@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.engine.sse import Event, EventReader
+from ci.engine.sse import BOM, Event, EventReader
 from tests.gate.engine.streams import GOOD
 
 
@@ -50,6 +50,12 @@ def test_names() -> None:
 def test_object_outside_of_a_field() -> None:
     """An error that a server writes between its events is no unknown field."""
     assert EventReader().feed(b'{"error": 1}\n\n') == [("", '{"error": 1}')]
+
+
+def test_byte_order_mark() -> None:
+    """It may stand at the beginning of a stream only: before a later line it makes another field of it."""
+    mark = BOM.decode()
+    assert EventReader().feed(f"{mark}data: a\n{mark}data: b\n\n".encode()) == [("", "a")]
 
 
 def test_unfinished() -> None:
