@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.error import HTTPError
 
 from ci.engine.orphans import MARK, end_marked, new_mark
 from ci.errors import GateError
@@ -152,8 +153,9 @@ class Server:
             with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310 - our own host
                 said: Any = json.loads(answer.read())
         except NO_ANSWER as error:
-            # The text alone may be the bytes that came, where they are no HTTP.
-            raise ServerError(f"{path}: no usable answer: {error!r}", remedy=f"look at {self.log}") from error
+            raise ServerError(
+                f"{path}: no usable answer: {told(error)}", remedy=f"look at {self.log}"
+            ) from error
         if not isinstance(said, dict):
             raise ServerError(f"{path}: answered no object", remedy=f"look at {self.log}")
         return said
@@ -197,6 +199,17 @@ class Server:
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def told(error: Exception) -> str:
+    """What came instead of an answer; of a refusal also what the server said, in one line, shortened."""
+    named = repr(error)  # the text alone may be the bytes that came, where they are no HTTP
+    if not isinstance(error, HTTPError):
+        return named
+    said = b""
+    with error, suppress(*NO_ANSWER):
+        said = error.read1(500)  # what is there: it may never end
+    return " ".join([named, *said.decode(errors="replace").split()])
 
 
 def free_port() -> int:

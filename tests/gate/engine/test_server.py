@@ -214,6 +214,18 @@ def test_an_answer_that_is_none(tmp_path: Path, answer: bytes) -> None:
     assert asked(Server.healthy) == (b" 200 " in answer)
 
 
+def test_what_a_server_refuses_with(tmp_path: Path) -> None:
+    """What it said of its refusal is told, in one line and shortened, unless it never comes."""
+    said = b'{"error": {"message": "this model has\nno chat template"}}' + b"." * 9000
+    for body, words in ((said, "this model has no chat template"), (b"", "400")):
+        head = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n" % (len(body) or 5)
+        with played(head, body, hang_s=0.0 if body else 1.0) as url:
+            server = Server([], {}, tmp_path / "server.log", port=int(urlsplit(url).port or 0))
+            with pytest.raises(ServerError, match=f"^/x: no usable answer: [ -~]*{words}") as caught:
+                server.post("/x", {}, timeout_s=0.3)
+        assert len(caught.value.what) < 1000
+
+
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
     """It is an error of its own, and leaves nothing."""
     server = Server([str(tmp_path / "nothing")], dict(os.environ), tmp_path / "server.log")
