@@ -72,7 +72,7 @@ def read_metrics(page: str | None) -> Snapshot:
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
                 samples[sample.name, frozenset(sample.labels.items())] = float(sample.value)
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, OverflowError, KeyError, IndexError, TypeError) as error:
         first = page.strip().partition("\n")[0][:120]
         raise MetricsError(f"/metrics cannot be read ({error}): {first!r}") from error
     if not samples:
@@ -81,7 +81,11 @@ def read_metrics(page: str | None) -> Snapshot:
 
 
 def growth(before: Snapshot, after: Snapshot, counter: Counter) -> Growth:
-    """How much a counter grew between two pages of one server, over all engines."""
+    """How much a counter grew between two pages of one server, over all engines.
+
+    vLLM registers its counters with their labels at its start: one that is on one page only is unknown on the
+    other, not zero.
+    """
     restarted = restart(before, after)
     if restarted:
         return Growth(None, restarted)
@@ -89,17 +93,16 @@ def growth(before: Snapshot, after: Snapshot, counter: Counter) -> Growth:
     if name is None:
         return Growth(None, f"/metrics has no {' or '.join(counter.value)}")
     earlier, later = before.named(name), after.named(name)
-    if not set(earlier) <= set(later):
-        return Growth(None, f"{name}: an engine that counted before no longer does")
+    if set(earlier) != set(later):
+        return Growth(None, f"{name}: the same engines do not stand on both pages")
     total = 0.0
-    for labels, value in later.items():
-        # A counter with further labels appears with its first event; until then it stood at nothing.
-        grown = value - earlier.get(labels, 0.0)
-        if not math.isfinite(grown):
-            return Growth(None, f"{name}: {value} is no count")
-        if grown < 0:
-            return Growth(None, f"{name} fell from {earlier[labels]:g} to {value:g}: it began anew")
-        total += grown
+    for labels, now in later.items():
+        then = earlier[labels]
+        if not math.isfinite(now - then):
+            return Growth(None, f"{name} went from {then:g} to {now:g}, which is no count")
+        if now < then:
+            return Growth(None, f"{name} fell from {then:g} to {now:g}: it began anew")
+        total += now - then
     return Growth(total)
 
 

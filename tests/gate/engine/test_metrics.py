@@ -46,7 +46,8 @@ def test_growth() -> None:
 )
 def test_forms(after: str) -> None:
     """Without its type, without its suffix, with a time stamp and a last comma."""
-    assert grown("up 1\n", after) == (12.0, "")
+    before = after.replace("} 12", "} 10").replace(",} 1.2e+01", ",} 1e+01")
+    assert grown(before, after) == (2.0, "")
 
 
 def test_engines() -> None:
@@ -56,8 +57,9 @@ def test_engines() -> None:
     before = f'{metric}{{engine="0",{name}}} 5\n{metric}{{engine="1",{name}}} 7\n'
     after = before.replace("} 5", "} 6").replace("} 7", "} 17")
     assert grown(before, after, Counter.GENERATED_TOKENS) == (11.0, "")
-    gone = after.splitlines(keepends=True)[0]
-    assert "no longer" in grown(before, gone, Counter.GENERATED_TOKENS)[1]
+    one = after.splitlines(keepends=True)[0]
+    for pages in ((before, one), (one, after), ("up 1\n", after)):
+        assert "do not stand on both pages" in grown(*pages, Counter.GENERATED_TOKENS)[1]
 
 
 def test_iterations() -> None:
@@ -84,7 +86,8 @@ def test_older_names() -> None:
         (page(70_000, start=START.replace("1.7000000", "1.7000900")), "process_start_time_seconds changed"),
         (page(70_000, created="1.70009e+09"), "vllm:spec_decode_num_drafts_created changed"),
         (page(5), "fell from 10 to 5"),
-        (page(float("nan")), "no count"),
+        (page(9), "fell from 10 to 9"),
+        (page(float("nan")), "from 10 to nan, which is no count"),
         (
             START + 'vllm:spec_decode_num_drafts_created{engine="0",model_name="m"} 1.7e+09\n',
             "no vllm:spec_dec",
@@ -99,7 +102,16 @@ def test_not_known(after: str, words: str) -> None:
     assert words in reason
 
 
-@pytest.mark.parametrize("text", [None, "", "Internal Server Error", "<html>no</html>", '{"detail":1}'])
+def test_no_count_before() -> None:
+    """The value that is none is told, also where it is the earlier one."""
+    assert "from nan to 8, which is no count" in grown(page(float("nan")), page(8))[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "Internal Server Error", "<html>no</html>", '{"detail":1}', f"up 1 {'9' * 400}\n"],
+    ids=["none", "empty", "words", "html", "json", "time stamp"],
+)
 def test_no_page(text: str | None) -> None:
     """An error page is no page with counters at zero."""
     with pytest.raises(MetricsError):
