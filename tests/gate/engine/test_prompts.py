@@ -50,3 +50,5 @@ def test_no_prompt() -> None:
     """A tokenizer that gives one token for any text can make no prompt of ten."""
     with pytest.raises(PromptError, match="no prose prompt of 10 tokens"):
         exact_prompt(lambda _: [1], "prose", 1, 10)
+    with pytest.raises(PromptError, match="no prose prompt of 2 tokens: 2 have to stand at its end"):
+        exact_prompt(by_bytes, "prose", 1, 2, [9002, 9003])
