@@ -24,6 +24,8 @@ MAX_ANSWER_TOKENS = 1024
 LIMIT_BYTES = 256 << 20
 TIMEOUT_S = 3 * 3600.0
 NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
+UNREADABLE = (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
+"""What a line of something else than an answer can raise."""
 
 
 class LmEvalError(GateError):
@@ -38,6 +40,7 @@ class Answered:
     """Its row, and a hash of question and answer: the same row of other problems is another item."""
     right: bool
     said: str
+    """Empty if there is no text."""
 
 
 @dataclass(frozen=True)
@@ -204,14 +207,20 @@ def read_answers(folder: Path, texts: Sequence[str]) -> Answers:
     """What lm-eval left in a folder.
 
     Raises:
-        LmEvalError: a task has no answers, or several sets of them.
+        LmEvalError: a task has no answers, or several sets of them, or a word problem has no answer's text.
     """
     maths = tuple(answered(line) for line in samples(folder, MATHS))
+    # lm-eval calls an item wrong whose request failed.
+    if silent := sum(not one.said.strip() for one in maths):
+        raise LmEvalError(
+            f"{silent} of {len(maths)} word problems have no answer's text",
+            remedy=f"look at the log of the server, and at {folder}",
+        )
     return Answers(maths, {name: tuple(map(scored, samples(folder, TEXT_PREFIX + name))) for name in texts})
 
 
 def samples(folder: Path, task: str) -> list[dict[str, Any]]:
-    """The items of one task, in their order."""
+    """The items of one task, in their order, each once."""
     found = sorted(folder.glob(f"**/samples_{task}_*.jsonl"))
     if len(found) != 1:
         raise LmEvalError(
@@ -221,9 +230,17 @@ def samples(folder: Path, task: str) -> list[dict[str, Any]]:
         lines = [
             json.loads(line) for line in read_limited(found[0], LIMIT_BYTES).splitlines() if line.strip()
         ]
-        return sorted(lines, key=lambda line: int(line["doc_id"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise LmEvalError(f"{found[0]}: {error!r}") from error
+        lines.sort(key=lambda line: line["doc_id"])
+        wrong = [(place, line["doc_id"]) for place, line in enumerate(lines) if line["doc_id"] != place]
+    except UNREADABLE as error:
+        raise LmEvalError(f"{found[0]}: {error!r}", remedy=f"remove {folder}") from error
+    if wrong:
+        place, item = wrong[0]
+        raise LmEvalError(
+            f"{found[0]}: doc_id {item} where {place} belongs: an item is left out or answered twice",
+            remedy=f"remove {folder}",
+        )
+    return lines
 
 
 def answered(line: dict[str, Any]) -> Answered:
@@ -231,8 +248,11 @@ def answered(line: dict[str, Any]) -> Answered:
     try:
         asked = hashlib.sha256(json.dumps(line["doc"], sort_keys=True).encode()).hexdigest()[:12]
         item = f"{line['doc_id']}-{asked}"
-        return Answered(item, float(line["exact_match"]) == 1.0, str(line["resps"][0][0]))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+        right, said = line["exact_match"], line["resps"][0][0]
+        if right not in (0, 1):
+            raise ValueError(f"exact_match is {right!r}, neither 0 nor 1")
+        return Answered(item, right == 1, said if isinstance(said, str) else "")
+    except UNREADABLE as error:
         raise LmEvalError(f"an answer cannot be read: {error!r}") from error
 
 
@@ -241,5 +261,5 @@ def scored(line: dict[str, Any]) -> float:
     try:
         value: Any = line["filtered_resps"][0]
         return float(value[0] if isinstance(value, list) else value)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise LmEvalError(f"a score cannot be read: {error!r}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -97,9 +98,47 @@ def test_items_are_named_by_their_problem() -> None:
     assert names[3] == names[0]
 
 
+def test_order(tmp_path: Path) -> None:
+    """Items are in the order of their numbers, not of how these are written."""
+    leave(tmp_path, MATHS, *({**MATHS_LINE, "doc_id": number} for number in reversed(range(11))))
+    items = [one.item.split("-")[0] for one in read_answers(tmp_path, []).maths]
+    assert items == [str(number) for number in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ([0, 1, 1], "doc_id 1 where 2 belongs"),
+        ([0, 2], "doc_id 2 where 1 belongs"),
+        ([1], "doc_id 1 where 0 belongs"),
+        ([float("inf")], "doc_id inf where 0 belongs"),
+        ([0, "1"], "TypeError"),
+    ],
+)
+@pytest.mark.parametrize("task", [MATHS, "forkproof_text_en"])
+def test_each_item_once(tmp_path: Path, task: str, numbers: list[Any], words: str) -> None:
+    """Items that are left out, or answered twice, are no answers to a task."""
+    leave(tmp_path, MATHS, MATHS_LINE)
+    leave(tmp_path, "forkproof_text_en", TEXT_LINE)
+    leave(tmp_path, task, *({**MATHS_LINE, "doc_id": number} for number in numbers))
+    with pytest.raises(LmEvalError, match=words):
+        read_answers(tmp_path, ["en"])
+
+
+@pytest.mark.parametrize("said", [None, "", " \n", 5])
+def test_silent(tmp_path: Path, said: object) -> None:
+    """An item whose request failed has no text: that is no wrong answer."""
+    leave(tmp_path, MATHS, MATHS_LINE, {**MATHS_LINE, "doc_id": 1, "resps": [[said]], "exact_match": 0.0})
+    with pytest.raises(LmEvalError, match="1 of 2 word problems have no answer's text"):
+        read_answers(tmp_path, [])
+
+
 @pytest.mark.parametrize(
     ("task", "line", "words"),
     [
+        *((MATHS, MATHS_LINE | {"exact_match": got}, "neither 0 nor 1") for got in (0.5, math.nan, "yes")),
+        (MATHS, MATHS_LINE | {"exact_match": 10**400}, "neither 0 nor 1"),
+        ("forkproof_text_en", TEXT_LINE | {"filtered_resps": [10**400]}, "OverflowError"),
         (MATHS, {"doc_id": 0}, "an answer cannot be read"),
         (MATHS, {"exact_match": 1.0}, "doc_id"),
         ("forkproof_text_en", {"doc_id": 0, "filtered_resps": []}, "a score cannot be read"),
