@@ -1,7 +1,7 @@
 """Two conversations in which a model has to call the right tool, some sixty completions each.
 
 Which calls are right is shown, not judged: published boots of one configuration differed in two decisions.
-What is judged is whether a completion ran in a loop or was cut at its limit.
+What is judged is whether a completion ran in a loop or did not come to its end, as the reference's did.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ TOOLS = {
 }
 NOTHING = "nothing"
 """What the right decision is where a message asks for no tool."""
+ENDS = ("stop", "tool_calls")
+"""Reasons to finish that are the model's own: not the limit, and not an engine that gave up."""
 CONVERSATIONS = ("judgment", "mission")
 
 Post = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -79,7 +81,7 @@ def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talk:
         post: asks the chat page; raises for anything but an answer.
         model: as the server calls it.
         turns: of the conversation.
-        loops: tells whether a text runs in a loop.
+        loops: tells whether a text runs in a loop; it sees calls and reasoning, too.
     """
     history: list[dict[str, Any]] = []
     right = looping = truncated = 0
@@ -96,8 +98,9 @@ def talk(post: Post, model: str, turns: Sequence[Turn], loops: Loops) -> Talk:
         choice, message = answer_of(post(asked))
         text = str(message.get("content") or "")
         right += decision_of(message) == (turn.tool, turn.number if turn.tool != NOTHING else None)
-        looping += loops(text)
-        truncated += choice.get("finish_reason") == "length"
+        said = said_by(message)
+        looping += loops(said)
+        truncated += choice.get("finish_reason") not in ENDS or not said
         history.append({"role": "assistant", "content": text or "Done."})
     return Talk(len(turns), right, looping, truncated)
 
@@ -116,6 +119,22 @@ def answer_of(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ServerError(f"a chat was answered with {str(said)[:200]}")
     return choice, message
+
+
+def said_by(message: Mapping[str, Any]) -> str:
+    """All that a message holds: reasoning, under either name, text, and calls without their ids."""
+    calls = message.get("tool_calls") or []
+    pieces = [message.get(name) for name in ("reasoning_content", "reasoning", "content")]
+    pieces += [spelled(call) for call in (calls if isinstance(calls, list) else [calls])]
+    return "\n".join(str(piece) for piece in pieces if piece).strip()
+
+
+def spelled(call: object) -> str:
+    """A call as words; one that cannot be read as it is."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return str(call)
+    return f"{function.get('name')} {function.get('arguments')}"
 
 
 def decision_of(message: Mapping[str, Any]) -> tuple[str, int | None]:

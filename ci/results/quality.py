@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from ci.results.throughput import Number
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class TextScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,10 +22,12 @@ class TextScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Talk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One tool conversation."""
 
-    completions: int
-    right: int
-    loops: int
-    truncated: int
+    completions: Count
+    right: Count
+    loops: Count
+    """Completions that run in a loop."""
+    truncated: Count
+    """Completions that did not come to an end of their own, or say nothing."""
 
 
 class ArmScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
