@@ -28,7 +28,7 @@ from ci.engine.timed_boot import Watched, boot_arm, boot_problems
 from ci.engine.toolchat import CONVERSATIONS, MAX_TOKENS, TURNS, talk, turns_of
 from ci.errors import ExitCode, GateError, UsageError
 from ci.gate.quality import repeats
-from ci.gate.quality_records import judge, records_of, unscored
+from ci.gate.quality_records import judge, mismatch, records_of, unscored
 from ci.gate.verdict import Verdict, last_line
 from ci.lanes.gpu import lease, read_state
 from ci.report.throughput import minutes
@@ -54,6 +54,7 @@ ITEM_S = 3.5
 TURN_S = 1.0
 SCORE_LIMIT_BYTES = 64 << 20
 CHAT_TIMEOUT_S = 600.0
+WORD_PROBLEMS = "the set of word problems"
 AGAIN = "--fresh puts aside what was answered and asks both arms again"
 
 
@@ -146,7 +147,7 @@ class Quality:
             fresh: it is; what it said is kept under another name.
 
         Raises:
-            QualityError: answers are there that cannot be used, or the arms answered different word problems.
+            QualityError: answers are there that cannot be used, or the arms' are not to the same items.
         """
         folder = self.session.folder
         if fresh:
@@ -165,12 +166,9 @@ class Quality:
             if second is None:
                 review.say(f"1 of 2 arms left to ask, about {minutes(time.monotonic() - begun)}\n")
         second = second or self.arm_scores("B")
-        if not second.problems and set(first.maths) != set(second.maths):
-            raise QualityError(
-                f"{folder}: A.json and B.json answer different word problems",
-                cause="their source changed between the two boots",
-                remedy=AGAIN,
-            )
+        if not second.problems and (found := mismatch(first, second)):
+            what, cause = found
+            raise QualityError(f"{folder}: A.json and B.json {what}", cause=cause, remedy=AGAIN)
         return first, second
 
     def estimate_s(self) -> float:
@@ -210,15 +208,20 @@ class Quality:
             return [f"holds the answers of {found.arm}, not of {arm}"]
         wanted = {f"text {name}": len(parts) for name, parts in self.texts.items()}
         wanted |= {f"conversation {name}": TURNS for name in CONVERSATIONS}
+        wanted[WORD_PROBLEMS] = min(self.items, len(self.word_problems) or self.items)
         got = {f"text {name}": sum(one.tokens > 0 for one in its) for name, its in found.texts.items()}
         got |= {f"conversation {name}": one.completions for name, one in found.talks.items()}
+        got[WORD_PROBLEMS] = len(found.maths)
         gaps = [
             f"{name} has {got.get(name, 0)} answers, not {wanted.get(name, 0)}"
             for name in sorted(wanted.keys() | got.keys())
             if got.get(name) != wanted.get(name)
         ]
-        if not found.maths:
-            gaps.append("no word problem was answered")
+        gaps += [
+            f"text {name} has a log likelihood of 0, which is no score"
+            for name, its in found.texts.items()
+            if any(one.log_likelihood == 0 for one in its)
+        ]
         if not gaps and letter == "A":
             gaps = [f"the reference gives text {name} no perplexity" for name in unscored(found)]
         return gaps
@@ -330,10 +333,8 @@ def read_scores(path: Path, key: str) -> ArmScores:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise QualityError(f"{path}: {error}", remedy=f"remove {path} to ask the arm again") from error
     if found.key != key:
-        raise QualityError(
-            f"{path}: is of another profile, arm, model, machine, tool parser, text or word problem",
-            remedy=AGAIN,
-        )
+        what = "profile, arm, model, machine, tool parser, text, word problem or number of them"
+        raise QualityError(f"{path}: is of another {what}", remedy=AGAIN)
     return found
 
 
@@ -358,10 +359,9 @@ def scored_texts(
 
 def mean_tokens(engine: Engine, answers: Sequence[str]) -> Number:
     """Tokens of an answer, by the server's tokenizer."""
-    said = [answer for answer in answers if answer]
-    if not said:
-        return Number(None, "no answer has text")
-    return Number(sum(len(engine.encode(answer)) for answer in said) / len(answers))
+    if not answers:
+        return Number(None, "no word problem was answered")
+    return Number(sum(len(engine.encode(answer)) for answer in answers) / len(answers))
 
 
 def model_name(server: Server) -> str:

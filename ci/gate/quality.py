@@ -54,8 +54,12 @@ class Paired:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest loss of accuracy that would have been found, as a fraction; None if there is none."""
-        return detectable_loss(self.items, (self.only_a + self.only_b) / self.items)
+        """The smallest loss of accuracy that would have been found, as a fraction; None if there is none.
+
+        The reference has no more to lose than what it has right.
+        """
+        loss = detectable_loss(self.items, (self.only_a + self.only_b) / self.items)
+        return None if loss is None or loss > self.accuracy_a else loss
 
 
 def pair(right_a: Mapping[str, bool], right_b: Mapping[str, bool]) -> Paired:

@@ -8,36 +8,45 @@ from ci.gate.policy import Policy
 from ci.gate.quality import WORST, Paired, Scored, pair, perplexity
 from ci.gate.values import judge as judge_value
 from ci.gate.verdict import Verdict
-from ci.results.quality import ArmScores
+from ci.results.quality import ArmScores, Talk
 from ci.results.records import Record
 from ci.results.throughput import Number
 
 SUITE = "quality"
 ALL = "all"
 """The case over all splits of the texts."""
+OWN = ("loops_a", "truncated_a")
+"""Faults of the reference: no regression of the subject, but nobody should overlook them."""
 
 
 def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict, str]:
     """The verdict on arm B by the policy's bounds, and in which numbers it rests.
 
-    No accepted value plays a part: what is bounded compares the arms with each other. So few items that no
-    loss could have been seen are inconclusive, unless something else is out of bounds.
+    No accepted value plays a part: what is bounded compares the arms with each other. So few items, or right
+    answers of A, that no loss could have been seen are inconclusive, unless something else is out of bounds.
     """
+    records = records_of(first, second)
     paired = pair(first.maths, second.maths)
     detectable = paired.detectable
     seen = "no loss at all" if detectable is None else f"a loss of {detectable:.1%} in 80% of cases"
     lost = f"{paired.only_a} items lost, {paired.only_b} won of {paired.items}, p {paired.p_loss:.3f}"
     words = f"{lost}; would have seen {seen}"
+    if faults := [
+        f"{one.case} {one.metric} {one.value}" for one in records if one.metric in OWN and one.value
+    ]:
+        words += f"; the reference itself: {', '.join(faults)}"
     worse = [
         f"{one.case} {one.metric}"
-        for one in records_of(first, second)
+        for one in records
         if one.value is not None
         and (rule := policy.rule_for(SUITE, one.case, one.metric))
         and judge_value(rule, one.value, one.value)[0] is not Verdict.PASS
     ]
     if worse:
         return Verdict.REGRESSED, f"{words}; out of bounds: {', '.join(worse)}"
-    return (Verdict.INCONCLUSIVE, f"{words}; ask more items") if detectable is None else (Verdict.PASS, words)
+    if detectable is None:
+        return Verdict.INCONCLUSIVE, f"{words}; ask more items, or such as the reference gets right"
+    return Verdict.PASS, words
 
 
 def records_of(first: ArmScores, second: ArmScores) -> list[Record]:
@@ -51,20 +60,32 @@ def records_of(first: ArmScores, second: ArmScores) -> list[Record]:
         found.append(Record(f"perplexity-{name}", "ratio", ratio, "1"))
         found.append(Record(f"perplexity-{name}", "perplexity", perplexity(parts(second, name)), "1"))
     for name, one in second.talks.items():
-        case = f"tools-{name}"
+        found += talk_records(f"tools-{name}", first.talks[name], one)
+    return found
+
+
+def talk_records(case: str, first: Talk, second: Talk) -> list[Record]:
+    """A tool conversation: a fault that the reference has, too, is not one of the subject."""
+    found = [
+        Record(case, "completions", second.completions, "completions"),
+        Record(case, "right_a", first.right, "decisions"),
+        Record(case, "right_b", second.right, "decisions"),
+    ]
+    faults = {"loops": (first.loops, second.loops), "truncated": (first.truncated, second.truncated)}
+    for fault, (a, b) in faults.items():
         found += [
-            Record(case, "completions", one.completions, "completions"),
-            Record(case, "right_a", first.talks[name].right, "decisions"),
-            Record(case, "right_b", one.right, "decisions"),
-            Record(case, "loops", one.loops, "completions"),
-            Record(case, "truncated", one.truncated, "completions"),
+            Record(case, f"{fault}_a", a, "completions"),
+            Record(case, f"{fault}_b", b, "completions"),
+            Record(case, f"more_{fault}", b - a, "completions"),
         ]
     return found
 
 
 def maths_records(paired: Paired, first: Number, second: Number) -> list[Record]:
     """The word problems."""
-    reason = None if paired.detectable is not None else "so few items show no loss of any size"
+    reason = (
+        None if paired.detectable is not None else "so few items or right answers show no loss of any size"
+    )
     return [
         Record("gsm8k", "items", paired.items, "items"),
         Record("gsm8k", "accuracy_a", paired.accuracy_a, "1"),
@@ -77,6 +98,16 @@ def maths_records(paired: Paired, first: Number, second: Number) -> list[Record]
         Record("gsm8k", "mean_tokens_a", first.value, "tokens", reason=first.reason),
         Record("gsm8k", "mean_tokens_b", second.value, "tokens", reason=second.reason),
     ]
+
+
+def mismatch(first: ArmScores, second: ArmScores) -> tuple[str, str] | None:
+    """In what two arms cannot be compared item by item, and the cause; None if they can."""
+    if set(first.maths) != set(second.maths):
+        return "answer different word problems", "their source changed between the two boots"
+    for name, its in first.texts.items():
+        if [one.tokens for one in its] != [one.tokens for one in second.texts[name]]:
+            return f"count different tokens of text {name}", "their tokenizers differ, or a file was changed"
+    return None
 
 
 def ratios(first: ArmScores, second: ArmScores) -> dict[str, float]:

@@ -14,7 +14,7 @@ from ci.commands import quality, quality_inputs, throughput
 from ci.commands.quality_inputs import parts_of, read_maths, read_texts
 from ci.engine import lmeval
 from ci.errors import UsageError
-from tests.gate.commands.played_model import Model, play
+from tests.gate.commands.played_model import Model, play, stand_in
 
 
 @pytest.fixture
@@ -25,7 +25,10 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 Command = Callable[..., tuple[int, str]]
 KEPT = Path("results/quality/rtx4090/rtx4090-steps")
-ANOTHER = "is of another profile, arm, model, machine, tool parser, text or word problem"
+ANOTHER = "is of another profile, arm, model, machine, tool parser, text, word problem or number of them"
+
+
+TALK = {"completions": 60, "right": 60, "loops": 0, "truncated": 0}
 
 
 @pytest.fixture
@@ -50,6 +53,7 @@ def test_equal_arms(model: Model, command: Command) -> None:
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "perplexity-all ratio 1.0 1" in lines
     assert "gsm8k accuracy_b 1.0 1" in lines
+    assert "gsm8k mean_tokens_b 19.225 tokens" in lines  # letters of its forty sentences
     assert "tools-mission right_b 60 decisions" in lines
     assert model.booted == ["token-units", "patched"]
 
@@ -67,8 +71,8 @@ def test_worse_answers(model: Model, command: Command) -> None:
     ("plan", "words"),
     [
         ({"logprob": -0.51}, "out of bounds: perplexity-en ratio, perplexity-all ratio"),
-        ({"fault": "loop"}, "out of bounds: tools-judgment loops, tools-mission loops"),
-        ({"fault": "cut"}, "out of bounds: tools-judgment truncated"),
+        ({"fault": "loop"}, "out of bounds: tools-judgment more_loops, tools-mission more_loops"),
+        ({"fault": "cut"}, "out of bounds: tools-judgment more_truncated"),
     ],
 )
 def test_other_regressions(model: Model, command: Command, plan: dict[str, Any], words: str) -> None:
@@ -88,10 +92,11 @@ def test_an_arm_that_answered_is_kept(model: Model, command: Command) -> None:
     code, out = command("--items", "40")
     assert (code, "left to ask" in out) == (0, False)
     assert len(model.booted) == 2
+    code, out = command("--items", "39")
+    assert (code, ANOTHER in out) == (2, True)
     Path("texts/en.txt").write_text("Other words.\n")
     code, out = command("--items", "40")
-    assert code == 2
-    assert ANOTHER in out
+    assert (code, ANOTHER in out) == (2, True)
 
 
 @pytest.mark.parametrize("variable", [quality_inputs.MATHS_VARIABLE, "FORKPROOF_MODEL", "FORKPROOF_DRAFTER"])
@@ -155,11 +160,14 @@ def test_broken_scores(model: Model, command: Command, logprob: float) -> None:
     [
         ({"arm": "patched"}, "holds the answers of patched, not of token-units"),
         ({"problems": ["it was cut"]}, "it was cut"),
-        ({"maths": {}}, "no word problem was answered"),
+        ({"maths": {}}, "the set of word problems has 0 answers, not 40"),
+        ({"maths": {"0-0": True}}, "the set of word problems has 1 answers, not 40"),
+        ({"texts": {"en": [{"log_likelihood": 0.0, "tokens": 1}] * 3}}, "text en has a log likelihood of 0"),
         ({"texts": {}}, "text en has 0 answers, not 3"),
         ({"texts": {"en": [{"log_likelihood": -1.0, "tokens": 0}] * 3}}, "text en has 0 answers, not 3"),
         ({"texts": {"en": [{"log_likelihood": None, "tokens": 1}] * 3}}, "the reference gives text en no"),
         ({"talks": {}}, "conversation judgment has 0 answers, not 60"),
+        ({"talks": {"mission": TALK | {"loops": -5}}}, "Expected `int` >= 0 - at `$.talks[...].loops`"),
         ({"key": "k"}, "is of another profile"),
         ({"maths": 1}, "Expected `object`, got `int` - at `$.maths`"),
     ],
@@ -173,6 +181,62 @@ def test_unusable_answers(model: Model, command: Command, changed: dict[str, Any
     assert (code, len(model.booted)) == (2, 2)
     assert f"error: {path}: {words}" in out
     assert f"remedy: {'--fresh' if 'key' in changed else f'remove {path}'}" in out
+
+
+def test_as_many_as_there_are(model: Model, command: Command) -> None:
+    """Where the file has fewer word problems than are asked for, all of them are enough."""
+    code, out = command("--items", "200")
+    assert (code, "0 items lost, 0 won of 40" in out, len(model.booted)) == (0, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: lines[-10:], "the set of word problems has 10 answers, not 40"),
+        (lambda lines: [*lines, lines[0] | {"exact_match": 0.0}], "doc_id 39 where 40 belongs"),
+        (lambda lines: [one | {"resps": [[""]]} for one in lines], "40 of 40 word problems have no answer's"),
+        (lambda lines: [*lines[:-1], lines[-1] | {"resps": [[None]]}], "1 of 40 word problems have no"),
+        (lambda _: [], "the set of word problems has 0 answers, not 40"),
+    ],
+)
+def test_unanswered_items(
+    model: Model,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    words: str,
+) -> None:
+    """An arm that did not answer each word problem, once and with a text, is not compared."""
+
+    def run(asked: Any, env: Any, log: Path) -> None:
+        stand_in(asked, env, log)
+        for path in log.parent.glob(f"**/samples_{lmeval.MATHS}_*.jsonl"):
+            lines = change([json.loads(line) for line in path.read_text().splitlines()])
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    monkeypatch.setattr(lmeval, "run", run)
+    code, out = command("--items", "40")
+    assert (code, len(model.booted)) == (2, 1)
+    assert f"{KEPT.resolve()}/A.failed.json" in out
+    assert words in next(line for line in out.splitlines() if line.startswith("verdict: invalid"))
+
+
+def test_scores_of_zero(model: Model, command: Command) -> None:
+    """A subject to which every token is certain is no better one."""
+    model.plans["patched"] = {"logprob": -0.0}
+    code, out = command("--items", "40")
+    assert (code, "text en has a log likelihood of 0, which is no score" in out) == (2, True)
+
+
+def test_other_tokens(model: Model, command: Command) -> None:
+    """Arms that take a text apart differently have no perplexities to compare."""
+    command("--items", "40")
+    path = KEPT.resolve() / "B.json"
+    kept = json.loads(path.read_text())
+    kept["texts"]["en"][0]["tokens"] = 10**9
+    path.write_text(json.dumps(kept))
+    code, out = command("--items", "40")
+    assert (code, f"{path.parent}: A.json and B.json count different tokens of text en" in out) == (2, True)
 
 
 def test_other_items(model: Model, command: Command) -> None:

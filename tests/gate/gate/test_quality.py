@@ -104,6 +104,14 @@ def test_detectable_of_a_pair() -> None:
     assert Paired(200, 120, 100, 20, 0).detectable == detectable_loss(200, 0.1) != detectable_loss(200, 0.05)
 
 
+@pytest.mark.parametrize("right", [0, 6, 7, 500])
+def test_nothing_to_lose(right: int) -> None:
+    """Seven lost items of 500 would be found, where the reference has seven right."""
+    loss = detectable_loss(500, 0.0)
+    assert loss == pytest.approx(7 / 500)
+    assert Paired(500, right, right, 0, 0).detectable == (loss if right >= 7 else None)
+
+
 @pytest.mark.parametrize(
     ("count", "chance", "probability"), [(5, 1.0, 1.0), (4, 1.0, 0.0), (0, 0.0, 1.0), (1, 0.0, 0.0)]
 )

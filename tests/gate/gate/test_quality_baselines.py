@@ -27,7 +27,9 @@ PUBLISHED: dict[str, dict[tuple[str, str], Scalar]] = {
         ("gsm8k", "mean_tokens_b"): 375.0,
     },
     "rtx4090": {
-        (f"tools-{name}", metric): 0 for name in ("judgment", "mission") for metric in ("loops", "truncated")
+        (f"tools-{name}", metric): 0
+        for name in ("judgment", "mission")
+        for metric in ("loops_b", "truncated_b")
     },
 }
 

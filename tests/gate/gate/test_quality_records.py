@@ -10,7 +10,7 @@ import pytest
 
 from ci.gate.policy import parse_policy
 from ci.gate.quality import ALPHA, WORST
-from ci.gate.quality_records import judge, ratios, records_of, unscored
+from ci.gate.quality_records import judge, mismatch, ratios, records_of, unscored
 from ci.gate.verdict import Verdict
 from ci.results.quality import ArmScores, Talk, TextScore
 from ci.results.throughput import Number
@@ -64,6 +64,7 @@ def test_records() -> None:
     assert found["perplexity-all", "ratio"] == 1.0
     assert found["perplexity-all", "perplexity"] == pytest.approx(math.exp(320 / 150))
     assert found["tools-mission", "right_b"] == 58
+    assert found["tools-mission", "more_loops"] == found["tools-mission", "more_truncated"] == 0
 
 
 def test_invalid_boot_has_no_numbers() -> None:
@@ -98,13 +99,27 @@ def test_worse_split(worse: float, verdict: Verdict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("talked", "metric"), [(Talk(60, 58, 1, 0), "loops"), (Talk(60, 58, 0, 1), "truncated")]
+    ("ours", "metric"), [(Talk(60, 58, 3, 2), "loops"), (Talk(60, 58, 2, 3), "truncated")]
 )
-def test_loop_or_cut(talked: Talk, metric: str) -> None:
-    """A single completion that loops, or that was cut, is a regression."""
-    got, words = judge(scores(), scores(talks={"mission": talked}), POLICY)
-    assert got is Verdict.REGRESSED
-    assert words.endswith(f"; out of bounds: tools-mission {metric}")
+def test_loop_or_cut(ours: Talk, metric: str) -> None:
+    """A single completion more that loops, or that was cut, is a regression."""
+    subject = scores(talks={"mission": ours})
+    for theirs in (Talk(60, 58, 2, 2), Talk(60, 58, 0, 2), Talk(60, 58, 2, 0)):
+        got, words = judge(scores(talks={"mission": theirs}), subject, POLICY)
+        assert got is Verdict.REGRESSED
+        assert f"tools-mission more_{metric}" in words.split("out of bounds: ")[1]
+
+
+@pytest.mark.parametrize("loops", [0, 5])
+def test_the_reference_loops(loops: int) -> None:
+    """Where the reference loops or is cut as often, that is no regression, and it is said."""
+    first, second = (scores(talks={"mission": Talk(60, 58, count, 1)}) for count in (5, loops))
+    verdict, words = judge(first, second, POLICY)
+    assert verdict is Verdict.PASS
+    assert words.endswith("; the reference itself: tools-mission loops_a 5, tools-mission truncated_a 1")
+    found = {one.metric: one.value for one in records_of(first, second)}
+    assert (found["loops_a"], found["loops_b"], found["more_loops"]) == (5, loops, loops - 5)
+    assert "the reference itself" not in judge(scores(), second, POLICY)[1]
 
 
 def test_too_few_items() -> None:
@@ -112,13 +127,31 @@ def test_too_few_items() -> None:
     few = scores(maths={"1": True, "2": False})
     verdict, words = judge(few, few, POLICY)
     assert verdict is Verdict.INCONCLUSIVE
-    assert words.endswith("would have seen no loss at all; ask more items")
+    assert words.endswith("seen no loss at all; ask more items, or such as the reference gets right")
     looping = scores(maths=few.maths, talks={"mission": Talk(60, 58, 1, 0)})
     assert judge(few, looping, POLICY)[0] is Verdict.REGRESSED
     found = {one.metric: one for one in records_of(few, few) if one.case == "gsm8k"}
     assert found["detectable_loss"].value is None
-    assert found["detectable_loss"].reason == "so few items show no loss of any size"
+    assert found["detectable_loss"].reason == "so few items or right answers show no loss of any size"
     assert {one.metric: one.reason for one in records_of(scores(), scores())}["detectable_loss"] is None
+
+
+def test_nothing_right() -> None:
+    """Where the reference has nothing right, equal answers are no pass."""
+    none = scores(maths=dict.fromkeys(scores().maths, False))
+    verdict, words = judge(none, none, POLICY)
+    assert (verdict, "seen no loss at all" in words) == (Verdict.INCONCLUSIVE, True)
+
+
+def test_mismatch() -> None:
+    """Other word problems, or other tokens of a text, cannot be compared."""
+    assert mismatch(scores(), scores(mean_tokens=Number(1.0))) is None
+    assert mismatch(scores(), scores(maths={"1": True})) == (
+        "answer different word problems",
+        "their source changed between the two boots",
+    )
+    other = scores(texts=scores().texts | {"da": [TextScore(-2.2 * 50, 51)]})
+    assert (mismatch(scores(), other) or ("",))[0] == "count different tokens of text da"
 
 
 def test_broken_scores() -> None:
