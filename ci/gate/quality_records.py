@@ -18,6 +18,8 @@ ALL = "all"
 OWN = ("loops_a", "truncated_a")
 """Faults of the reference: no regression of the subject, but nobody should overlook them."""
 
+NOTHING_LEFT = "the reference does it in every completion, so none is left to do worse in"
+
 
 def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict, str]:
     """The verdict on arm B by the policy's bounds, and in which numbers it rests.
@@ -46,6 +48,8 @@ def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict,
         return Verdict.REGRESSED, f"{words}; out of bounds: {', '.join(worse)}"
     if detectable is None:
         return Verdict.INCONCLUSIVE, f"{words}; ask more items, or such as the reference gets right"
+    if full := [f"{one.case} {one.metric}" for one in records if one.reason == NOTHING_LEFT]:
+        return Verdict.INCONCLUSIVE, f"{words}; {NOTHING_LEFT}: {', '.join(full)}"
     return Verdict.PASS, words
 
 
@@ -76,7 +80,9 @@ def talk_records(case: str, first: Talk, second: Talk) -> list[Record]:
         found += [
             Record(case, f"{fault}_a", a, "completions"),
             Record(case, f"{fault}_b", b, "completions"),
-            Record(case, f"more_{fault}", b - a, "completions"),
+            Record(case, f"more_{fault}", b - a, "completions")
+            if a < first.completions
+            else Record(case, f"more_{fault}", None, "completions", reason=NOTHING_LEFT),
         ]
     return found
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ci.gate.policy import parse_policy
 from ci.gate.quality import ALPHA, WORST
-from ci.gate.quality_records import judge, mismatch, ratios, records_of, unscored
+from ci.gate.quality_records import NOTHING_LEFT, judge, mismatch, ratios, records_of, unscored
 from ci.gate.verdict import Verdict
 from ci.results.quality import ArmScores, Talk, TextScore
 from ci.results.throughput import Number
@@ -120,6 +121,17 @@ def test_the_reference_loops(loops: int) -> None:
     found = {one.metric: one.value for one in records_of(first, second)}
     assert (found["loops_a"], found["loops_b"], found["more_loops"]) == (5, loops, loops - 5)
     assert "the reference itself" not in judge(scores(), second, POLICY)[1]
+
+
+@pytest.mark.parametrize("fault", ["loops", "truncated"])
+def test_the_reference_is_no_reference(fault: str) -> None:
+    """Where every completion of the reference loops or is cut, equal conversations are no pass."""
+    whole = scores(talks={"mission": replace(Talk(60, 58, 0, 0), **{fault: 60})})
+    verdict, words = judge(whole, whole, POLICY)
+    assert verdict is Verdict.INCONCLUSIVE
+    assert words.endswith(f"{NOTHING_LEFT}: tools-mission more_{fault}")
+    (record,) = (one for one in records_of(whole, whole) if one.metric == f"more_{fault}")
+    assert (record.value, record.reason) == (None, NOTHING_LEFT)
 
 
 def test_too_few_items() -> None:
