@@ -28,6 +28,8 @@ DETECTION_POWER = 0.80
 """How often the smallest detectable effect would be detected."""
 _NO_SPREAD = 1e-20
 """Sums of squares below it are the rounding of doubles."""
+_MOST = 700.0
+"""Larger log ratios are shown as this one: their exponential is no double."""
 UNLIKE = 0.001
 """A session this unlikely to be as quiet as the A/A sessions does not borrow their variance."""
 
@@ -139,8 +141,8 @@ def pair_ratios(session: AbSession, higher_is_better: bool = True) -> tuple[floa
     ratios = []
     for index in range(0, len(session.values) - 1, 2):
         first, second = session.values[index : index + 2]
-        ratio = math.log(second / first) if session.order[index] == "A" else math.log(first / second)
-        ratios.append(ratio if higher_is_better else -ratio)
+        ratio = math.log(second) - math.log(first)  # of the quotient: it may be too large or too small
+        ratios.append(ratio if (session.order[index] == "A") == higher_is_better else -ratio)
     return tuple(ratios)
 
 
@@ -244,7 +246,7 @@ def _side(estimate: Estimate, design: Design) -> Verdict:
 
 def percent(log_ratio: float) -> str:
     """Return a log ratio as a signed change in percent."""
-    return f"{math.expm1(log_ratio) * 100:+.2f}%"
+    return f"{math.expm1(min(log_ratio, _MOST)) * 100:+.2f}%"
 
 
 def describe(estimate: Estimate, design: Design) -> str:

@@ -59,6 +59,14 @@ def test_a_boot_without_partner_is_left_out() -> None:
     assert len(pair_ratios(AbSession("r", ("a", "b"), "ABB", (1.0, 2.0, 3.0)))) == 1
 
 
+@pytest.mark.parametrize("values", [(4.0, 5e-324, 4.0, 4.0), (1e308, 4.0, 1e-308, 1e308)])
+def test_any_positive_numbers_have_a_ratio(values: tuple[float, ...]) -> None:
+    """Also where their quotient is no double; what comes of it can be shown."""
+    result = decide([AbSession("r", ("a", "b"), "ABBA", values)], DESIGN, QUIET, higher_is_better=False)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert percent(744.0) == percent(7440.0)
+
+
 def test_spread_is_of_even_and_odd_pairs_apart() -> None:
     """A drift alone leaves no spread; a difference inside one order does."""
     assert spread([0.1, -0.1, 0.1, -0.1]) == (pytest.approx(0, abs=1e-30), 2)
