@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from ci.gate.ab import ERROR, AbResult, Design, Estimate, Noise, decide, decide_session, pair_ratios
+from ci.gate.cell import FLAG_MARK
 from ci.gate.looks import PAIRS_PER_BLOCK
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession, Record
@@ -30,6 +32,8 @@ LEAST_AGREEMENT = 0.02
 four boots is 0.9%, and a poisoned artifact costs 160%."""
 DEVIATIONS = 5.0
 """Of the lane's noise, where that is known and larger."""
+LEAST, MOST = 1e-9, 1e9
+"""Milliseconds, tokens and tokens per second outside are no measurement."""
 
 
 def session_problems(
@@ -55,6 +59,7 @@ def session_problems(
     for boot in boots:
         if boot.arm != head.arms["AB".index(boot.letter)]:
             problems.append(f"boot {boot.place} is {boot.arm}, not {head.arms['AB'.index(boot.letter)]}")
+        problems += [f"boot {boot.place} ({boot.arm}): {problem}" for problem in seen_problems(boot)]
         missing = [point for point in head.points if boot.point(point) is None]
         if missing:
             problems.append(f"boot {boot.place} did not measure {', '.join(missing)}")
@@ -73,10 +78,27 @@ def session_problems(
     for letter in "AB":
         same = [boot for boot in boots if boot.letter == letter]
         problems += unequal(same, f"arm {letter}: plan lines", lambda boot: boot.seen and boot.seen.scratch)
+        problems += unequal(same, f"arm {letter}: series", lambda boot: boot.seen and boot.seen.series_hash)
         problems += disagreements(same, head, noise_of_boot)
+    if any(boot.modules_loaded for boot in boots) and not any(boot.modules_compiled for boot in boots):
+        problems.append(
+            "no boot compiled the code that the others loaded, so a poisoned artifact could not be seen"
+        )
     for start in range(0, len(boots), 2 * PAIRS_PER_BLOCK):
         block = boots[start : start + 2 * PAIRS_PER_BLOCK]
         problems += unequal(block, f"block from boot {start}: GPU", gpu_of)
+    return problems
+
+
+def seen_problems(boot: BootMeasure) -> list[str]:
+    """What the record of its processes shows: that a boot is not the arm that it is taken for."""
+    if boot.seen is None or not boot.seen.processes:
+        return ["no process of the engine was looked at"]
+    problems = [] if boot.seen.root_first else ["an engine process did not import vLLM from the arm"]
+    for word in boot.arm.split(FLAG_MARK)[1:]:
+        name, _, value = word.partition("=")
+        found = boot.seen.flags.get(name)
+        problems += [] if found == value else [f"{name} was {found!r} in the engine's processes"]
     return problems
 
 
@@ -105,9 +127,12 @@ def number_of(boot: BootMeasure, point: str, metric: str) -> Number:
 def not_positive(boot: BootMeasure, point: str, metric: str) -> str | None:
     """A sentence if a metric has a value that no ratio can be made of; a value that is not known is none."""
     value = number_of(boot, point, metric).value
-    if value is None or (math.isfinite(value) and value > 0):
+    if value is None or LEAST <= value <= MOST:
         return None
-    return f"boot {boot.place}: {metric} of {point} is {value:g}, not a positive number"
+    return (
+        f"boot {boot.place}: {metric} of {point} is {value:g}, "
+        f"not a positive number from {LEAST:g} to {MOST:g}"
+    )
 
 
 def unequal(boots: Sequence[BootMeasure], what: str, read: Callable[[BootMeasure], object]) -> list[str]:
@@ -190,6 +215,8 @@ class Judged:
     verdict: Verdict
     estimate: Estimate
     design: Design
+    reason: str | None = None
+    """Of a verdict `invalid`."""
 
 
 def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metric: str) -> AbSession | str:
@@ -208,12 +235,14 @@ def judge_points(head: SessionHead, boots: Sequence[BootMeasure], judges: Sequen
     found = []
     for judge in judges:
         for point in head.points:
-            verdict, estimate = Verdict.INVALID, Estimate(0, 0.0)
+            verdict, estimate, reason = Verdict.INVALID, Estimate(0, 0.0), None
             session = session_of(head, boots, point, judge.metric)
             if isinstance(session, AbSession):
                 ratios = pair_ratios(session, judge.higher_is_better)
                 verdict, estimate = decide_session(ratios, judge.design, judge.noise_of(point), ERROR)
-            found.append(Judged(point, judge.metric, verdict, estimate, judge.design))
+            else:
+                reason = session
+            found.append(Judged(point, judge.metric, verdict, estimate, judge.design, reason))
     return found
 
 
@@ -231,11 +260,14 @@ def enough(
     problems = session_problems(head, boots, noise_of_boot)
     if problems:
         return f"invalid: {problems[0]}"
+    judged = judge_points(head, boots, judges)
+    unread = next((one for one in judged if one.verdict is Verdict.INVALID), None)
+    if unread is not None:
+        return f"invalid: {unread.metric} of {unread.point} cannot be judged"
     if head.arms[0] == head.arms[1]:
         return None  # an arm against itself is run for its noise: ending early would make that look small
     if any(len(boots) not in [2 * pairs for pairs in judge.design.sizes] for judge in judges):
         return None  # between two looks nobody looks
-    judged = judge_points(head, boots, judges)
     red = next((one for one in judged if one.verdict is Verdict.REGRESSED), None)
     if red is not None:
         return f"red is certain: {red.metric} of {red.point}"
@@ -265,7 +297,8 @@ def results_of(records: Sequence[Record], prefix: str, judges: Sequence[Judge]) 
         for one in records:
             if one.metric == judge.metric:
                 noise = judge.noise_of(one.case.removeprefix(f"{prefix}-"))
-                found.append(decide(one.sessions, judge.design, noise, judge.higher_is_better))
+                result = decide(one.sessions, judge.design, noise, judge.higher_is_better)
+                found.append(result if one.reason is None else dataclasses.replace(result, why=one.reason))
     return found
 
 

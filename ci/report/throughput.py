@@ -48,7 +48,7 @@ def boot_rows(boot: BootMeasure) -> list[tuple[str, ...]]:
 def render_judged(judged: Sequence[Judged]) -> str:
     """The judged metrics of each prompt: effect, interval, and the smallest loss to be seen."""
     lines = [
-        f"{one.point} {one.metric}: {one.verdict.value}: {describe(one.estimate, one.design)}"
+        f"{one.point} {one.metric}: {one.verdict.value}: {one.reason or describe(one.estimate, one.design)}"
         for one in judged
     ]
     return "\n".join(lines) + "\n"

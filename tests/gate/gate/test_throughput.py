@@ -42,6 +42,7 @@ def test_good_boots() -> None:
     assert session_problems(head(), boots(2)) == []
 
 
+SEEN = boot(1, 26.0).seen or pytest.fail("a boot is looked at")
 FAULTS: dict[str, tuple[int, dict[str, object], str]] = {
     "problem": (2, {"problems": ("a request failed (no_done)",)}, "boot 2 (patched): a request failed"),
     "arm": (1, {"arm": "mq3d"}, "boot 1 is mq3d, not patched"),
@@ -69,6 +70,18 @@ FAULTS: dict[str, tuple[int, dict[str, object], str]] = {
         f"boot 2: decode_tok_s of {POINT} is -1.5, not a positive number",
     ),
     "not measured": (1, {"points": ()}, f"boot 1 did not measure {POINT}"),
+    "not looked at": (1, {"seen": None}, "boot 1 (patched): no process of the engine was looked at"),
+    "no process": (1, {"seen": replace(SEEN, processes=0)}, "boot 1 (patched): no process of the engine"),
+    "other folder": (
+        1,
+        {"seen": replace(SEEN, root_first=False)},
+        "boot 1 (patched): an engine process did not import vLLM from the arm",
+    ),
+    "other series": (
+        1,
+        {"seen": replace(SEEN, series_hash="C")},
+        "arm B: series differ: C in boot 1, BBBBBBBB in boot 2",
+    ),
     "gpu": (
         3,
         {"machine": {"gpu_uuid": "GPU-2"}},
@@ -100,11 +113,30 @@ def test_pools_that_nobody_could_read() -> None:
     ]
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf])
+def test_flags_of_an_arm_are_those_of_its_processes() -> None:
+    """Judged from the records alone, where each boot says what its processes had."""
+    arms = ("patched+X=0", "patched+X=1")
+
+    def flagged(b: str) -> list[BootMeasure]:
+        values = {"A": "0", "B": b}
+        return [
+            replace(
+                one, arm=arms["AB".index(one.letter)], seen=replace(SEEN, flags={"X": values[one.letter]})
+            )
+            for one in boots(2)
+        ]
+
+    assert session_problems(head(arms=arms), flagged("1")) == []
+    assert session_problems(head(arms=arms), flagged("0")) == [
+        f"boot {place} (patched+X=1): X was '0' in the engine's processes" for place in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 5e-324, 1e300, math.inf, math.nan])
 def test_a_value_that_no_ratio_can_be_made_of(value: float) -> None:
     """It is judged invalid by name, not by a traceback."""
     bad = changed(boots(2), 3, boot(3, 26.0, points=(replace(point(26.0), step_ms=Number(value)),)))
-    words = f"boot 3: step_ms of {POINT} is {value:g}, not a positive number"
+    words = f"boot 3: step_ms of {POINT} is {value:g}, not a positive number from 1e-09 to 1e+09"
     assert session_of(head(), bad, POINT, "step_ms") == words
     assert judge_points(head(), bad, [JUDGE])[0].verdict is Verdict.INVALID
     assert enough(head(), bad, [JUDGE], 0.0) == f"invalid: {words}"
@@ -139,8 +171,12 @@ def test_other_plan_lines() -> None:
 def test_one_cache_disagrees() -> None:
     """An arm that differs from itself by more than noise, from one cache, is no measurement."""
     warm = {"lineage": "warm", "modules_loaded": 2, "modules_compiled": 0}
-    shared = [replace(one, **warm) for one in boots(2)]
+    loaded = [replace(one, **warm) for one in boots(2)]
+    shared = changed(loaded, 1, boots(2)[1])
     assert session_problems(head(), shared) == []
+    words = "no boot compiled the code that the others loaded, so a poisoned artifact could not be seen"
+    assert session_problems(head(), loaded) == [words]
+    assert enough(head(), loaded, [JUDGE], 0.0) == f"invalid: {words}"
     slow = changed(shared, 3, replace(shared[3], points=(point(26.0 * 1.1),)))
     (problem,) = session_problems(head(), slow)
     assert "boots 0 and 3 of token-units differ 1.10 times, more than 2.0% allows" in problem
@@ -318,9 +354,16 @@ def test_unread_steps() -> None:
     found = {record.metric: record for record in records_of("steps", head(), its)}
     assert (found["step_ms"].value, found["step_ms"].reason) == (None, "boot 2: /metrics has no iterations")
     assert found["decode_tok_s"].value is not None
-    assert session_of(head(), its, POINT, "step_ms") == "boot 2: /metrics has no iterations"
+    why = "boot 2: /metrics has no iterations"
+    assert session_of(head(), its, POINT, "step_ms") == why
     (judged,) = judge_points(head(), its, [JUDGE])
-    assert judged == Judged(POINT, "step_ms", Verdict.INVALID, Estimate(0, 0.0), DESIGN)
+    assert judged == Judged(POINT, "step_ms", Verdict.INVALID, Estimate(0, 0.0), DESIGN, why)
+    for arms in (ARMS, ("patched", "patched")):
+        its = [replace(one, arm=arms["AB".index(one.letter)]) for one in its]
+        words = f"invalid: step_ms of {POINT} cannot be judged"
+        assert enough(head(arms=arms), its, [JUDGE], 0.0) == words
+        (result,) = results_of(records_of("steps", head(arms=arms), its), "steps", [JUDGE])
+        assert (result.verdict, result.why) == (Verdict.INVALID, why)
 
 
 def test_confirmation() -> None:
@@ -328,6 +371,9 @@ def test_confirmation() -> None:
     first, second = boots(2, 1.03), boots(2, 1.03, seed=2)
     step = records_of("steps", head("run-2"), second, (head("run-1"), first))[0]
     assert [one.run for one in step.sessions] == ["run-1", "run-2"]
+    broken = changed(first, 2, replace(first[2], problems=("cut",)))
+    reasons = {one.reason for one in records_of("steps", head("run-2"), second, (head("run-1"), broken))}
+    assert reasons == {"the session is invalid: boot 2 (patched): cut"}
     other = head("run-1", arms=("mq3d", "patched"))
     swapped = [replace(one, arm=other.arms["AB".index(one.letter)]) for one in first]
     refused = records_of("steps", head("run-2"), second, (other, swapped))[0]
