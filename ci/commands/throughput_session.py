@@ -163,6 +163,8 @@ class Throughput:
         """Run what is left, after census and soak; everything is on disk after each boot."""
         opened = open_session(self.folder, self.head(), self.ended, self.held, resume=resume, fresh=fresh)
         folder, head = opened.folder, opened.head
+        for path in opened.aside:
+            self.say(f"put aside: {path}\n")
         kept = tuple(finished_boots(folder))
         stopped = end_of(kept, head.pairs, partial(self.stop, head))
         if stopped is not None:

@@ -6,10 +6,12 @@ counts as one stretch on one machine. A session goes on under the conditions tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -20,8 +22,12 @@ from ci.results.throughput import SCHEMA_VERSION, BootMeasure, SessionHead
 
 HEAD_FILE = "session.json"
 BOOTS, ASIDE = "boots", "aside"
+LINEAGE = "lineage"
+"""Folder of a session's compile cache, where its boots share one: it begins and ends with the session."""
 LIMIT_BYTES = 8 << 20
+RUN = re.compile(r"[A-Za-z0-9-]{1,100}")
 
+T = TypeVar("T")
 BootOne = Callable[[int, str], BootMeasure]
 """Boots at a place of the order; the letter says which arm."""
 Stop = Callable[[Sequence[BootMeasure]], str | None]
@@ -46,6 +52,8 @@ class Opened:
     head: SessionHead
     earlier: tuple[SessionHead, Sequence[BootMeasure]] | None
     """The session that this one confirms or not."""
+    aside: tuple[Path, ...] = ()
+    """Where that now lies which made room for it."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +85,32 @@ def read_head(folder: Path) -> SessionHead | None:
     path = folder / HEAD_FILE
     if not path.exists():
         return None
-    try:
-        head = msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=SessionHead, strict=True)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SessionError(f"{path}: {error}", remedy="put it aside: --fresh") from error
+    remedy = "put it aside: --fresh"
+    head = decoded(path, SessionHead, remedy)
     if head.schema != SCHEMA_VERSION:
-        raise SessionError(
-            f"{path}: schema {head.schema}, this reads {SCHEMA_VERSION}", remedy="put it aside: --fresh"
-        )
+        raise SessionError(f"{path}: schema {head.schema}, this reads {SCHEMA_VERSION}", remedy=remedy)
+    if not RUN.fullmatch(head.run):  # it names a folder when the session is put aside
+        raise SessionError(f"{path}: run {head.run[:40]!r} is no name of a session", remedy=remedy)
     return head
+
+
+def decoded(path: Path, kind: type[T], remedy: str) -> T:
+    """What a file of a session holds.
+
+    Args:
+        path: of the file.
+        kind: what it has to be.
+        remedy: of whatever is wrong with it.
+
+    Raises:
+        SessionError: it is damaged, too large or no file.
+    """
+    try:
+        return msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=kind, strict=True)
+    except GateError as error:
+        raise SessionError(error.what, remedy=remedy) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SessionError(f"{path}: {error}", remedy=remedy) from error
 
 
 def begin(folder: Path, head: SessionHead) -> SessionHead:
@@ -169,38 +194,43 @@ def open_session(
         SessionError: it cannot be gone on with.
     """
     first, second = root / "1", root / "2"
-    if fresh:
-        put_both_aside(first, second)
+    aside = put_all_aside(first, second) if fresh else ()
     kept, confirming = read_head(first), read_head(second)
     if kept is None:
         if confirming is not None:
             raise SessionError(f"{first}: the session to confirm is gone", remedy="begin anew: --fresh")
         if resume:
             resumed(first, head)
-        return Opened(first, begin(first, head), None)
+        aside += put_all_aside(first)
+        return Opened(first, begin(first, head), None, aside)
     boots = tuple(finished_boots(first))
     current, now, earlier = first, kept, None
     if confirming is not None:
+        if not boots:
+            raise SessionError(
+                f"{first / BOOTS}: the boots of the session to confirm are gone", remedy="begin anew: --fresh"
+            )
         current, now, earlier = second, confirming, (kept, boots)
         boots = tuple(finished_boots(second))
     if resume:
         return Opened(current, resumed(current, head), earlier)
     if not ended(now, boots):
+        resumed(current, head)  # under other conditions it cannot be told whether it has ended
         raise SessionOpenError(
             f"{current}: session {now.run} has not ended",
             remedy="--resume to go on with it, --fresh to put it aside",
         )
     if earlier is None and held(kept, boots):
         resumed(first, head)  # under other conditions nothing could be confirmed
-        return Opened(second, begin(second, head), (kept, boots))
-    put_both_aside(first, second)
-    return Opened(first, begin(first, head), None)
+        aside = put_all_aside(second)
+        return Opened(second, begin(second, head), (kept, boots), aside)
+    aside = put_all_aside(first, second)
+    return Opened(first, begin(first, head), None, aside)
 
 
-def put_both_aside(first: Path, second: Path) -> None:
-    """Move a session away with the one that confirms it."""
-    for folder in (first, second):
-        put_aside(folder)
+def put_all_aside(*folders: Path) -> tuple[Path, ...]:
+    """Move sessions away; returns where those that were there are now."""
+    return tuple(target for folder in folders if (target := put_aside(folder)) is not None)
 
 
 def finished_boots(folder: Path) -> list[BootMeasure]:
@@ -227,10 +257,7 @@ def read_boot(path: Path, place: int, run: str) -> BootMeasure:
         SessionError: damaged, or of another place or session.
     """
     remedy = f"move {path} away: its block and those behind it run again"
-    try:
-        boot = msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=BootMeasure, strict=True)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SessionError(f"{path}: {error}", remedy=remedy) from error
+    boot = decoded(path, BootMeasure, remedy)
     if (boot.place, boot.letter) != (place, letter_at(place)):
         raise SessionError(f"{path}: holds boot {boot.place} {boot.letter}", remedy=remedy)
     if boot.session not in ("", run):
@@ -241,13 +268,19 @@ def read_boot(path: Path, place: int, run: str) -> BootMeasure:
 def put_others_aside(folder: Path, boots: Sequence[BootMeasure]) -> None:
     """Put all boots but these where nothing reads them: of a block that was interrupted, or behind a gap.
 
-    The boots of a gap run later than those that were behind it, which then have no place in the order.
+    The boots of a gap run later than those that were behind it, which then have no place in the order. Where
+    no boot is left, the compile cache goes with those that wrote it: boots that only load cannot tell whether
+    its code is slow. What a killed run was writing when it was killed is removed.
     """
     kept = {place_name(boot.place) for boot in boots}
-    for path in sorted((folder / BOOTS).glob("*.json")):
-        if path.stem not in kept:
-            (folder / ASIDE).mkdir(exist_ok=True)
-            path.rename(unused(folder / ASIDE, path.stem, path.suffix))
+    others = [path for path in sorted((folder / BOOTS).glob("*.json")) if path.stem not in kept]
+    if not boots and (folder / LINEAGE).exists():
+        others.append(folder / LINEAGE)
+    for path in others:
+        (folder / ASIDE).mkdir(exist_ok=True)
+        path.rename(unused(folder / ASIDE, path.stem, path.suffix))
+    for part in [*folder.glob(".*.tmp"), *(folder / BOOTS).glob(".*.tmp")]:
+        part.unlink()
 
 
 def end_of(boots: Sequence[BootMeasure], pairs: int, stop: Stop) -> str | None:

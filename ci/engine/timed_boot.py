@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +12,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci.engine.abba import place_name
+from ci.engine.abba import LINEAGE, place_name
 from ci.engine.boot import BootRun, ReadState, run_boot, serve_launch
 from ci.engine.census import LINE
 from ci.engine.circle import kept_circle
 from ci.engine.compiled import compiled_code, lineage_problem, poison, require_clean
 from ci.engine.engines import Engine, InProcessEngine, ServedEngine
 from ci.engine.facts import LINEAGES, problem_of
-from ci.engine.identity import ArmUnderTest, arm_seen, environments, identity_problems, scratch_words
+from ci.engine.identity import (
+    DEBUG,
+    ArmUnderTest,
+    arm_seen,
+    environments,
+    identity_problems,
+    scratch_words,
+)
 from ci.engine.logtext import LogLine, read_log
 from ci.engine.measure import measure_points
 from ci.engine.patterns import Quantity
@@ -28,8 +36,6 @@ from ci.errors import GateError
 from ci.lanes.gpu import GpuState, GpuUnfitError, Need, unfit_reasons
 from ci.results.throughput import ArmSeen, BootMeasure, Number, PointMeasure
 
-DEBUG = "VLLM_INT4_MQ_3D_DEBUG"
-"""The arm's instrument. It runs during a measurement, so it is off in every boot that is timed."""
 KEPT_ENVIRONMENT = {"SPT_NOENV": "1"}
 """A process that gives itself a title writes it over its environment otherwise, which is then not its own."""
 PATIENCE_S = 300.0
@@ -140,8 +146,11 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
         measure, depth = setup.measure, setup.profile.model.depth
         tail = kept_circle(setup.folder, engine, measure.seed + 2) if measure.circle else engine.tail()
         points, problems = measure_points(engine, measure, cached=cached, depth=depth, tail=tail)
-        watched.points += points
+        endless = [point.point for point in points if not_finite(point)]
+        # JSON has no such numbers: they would be read as none at all.
+        watched.points += [point for point in points if point.point not in endless]
         watched.problems += problems
+        watched.problems += [f"{name}: the engine's times are no finite numbers" for name in endless]
 
     started = datetime.now(UTC).isoformat(timespec="seconds")
     shared = shared_caches(setup)
@@ -215,7 +224,7 @@ def boot_arm(
         try:
             watch(server, engine)
         except GateError as error:
-            watched.problems.append(f"a request failed: {error.what}")
+            watched.problems.append(f"a request failed: {'; '.join(map(str.strip, str(error).splitlines()))}")
 
     begun = setup.machine.clock()
     run = run_boot(launch, setup.machine.read_state, while_up)
@@ -247,6 +256,13 @@ def boot_problems(
     return problems
 
 
+def not_finite(point: PointMeasure) -> bool:
+    """Whether a time or a count of a prompt is infinite or not a number."""
+    fields = [getattr(point, name) for name in point.__struct_fields__]
+    numbers = [*point.round_ms, *(field.value for field in fields if isinstance(field, Number))]
+    return not all(math.isfinite(number) for number in numbers if number is not None)
+
+
 def pool_tokens(run: BootRun) -> Number:
     """Tokens of the KV pool: exactly from /metrics, else as the log prints them."""
     exact = run.cache[0].kv_tokens if run.cache else None
@@ -259,4 +275,4 @@ def pool_tokens(run: BootRun) -> Number:
 def shared_caches(setup: Setup) -> Path | None:
     """The compile cache of a shared lineage; None where every boot has an empty one."""
     kind, _, name = setup.profile.lineage.partition(":")
-    return setup.folder / "lineage" / name if kind == "shared" else None
+    return setup.folder / LINEAGE / name if kind == "shared" else None

@@ -18,6 +18,8 @@ from ci.engine.abba import (
     ASIDE,
     BOOTS,
     HEAD_FILE,
+    LIMIT_BYTES,
+    LINEAGE,
     About,
     Opened,
     SessionError,
@@ -130,6 +132,33 @@ def test_interrupted_block_runs_again(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("interrupt", "stays"), [(1, False), (3, False), (7, True)])
+def test_compiled_code_goes_with_the_boots_that_wrote_it(tmp_path: Path, interrupt: int, stays: bool) -> None:
+    """Where no boot is left, the code is compiled anew by one that counts; nothing is deleted."""
+    code = tmp_path / LINEAGE / "x" / "code"
+    code.parent.mkdir(parents=True)
+    code.touch()
+    with pytest.raises(KeyboardInterrupt):
+        run_blocks(tmp_path, PAIRS, Booter(interrupt=interrupt), never)
+    assert not code.exists()  # from before the first boot
+    code.parent.mkdir(parents=True)
+    code.touch()
+    run_blocks(tmp_path, PAIRS, Booter(), never)
+    assert code.exists() is stays
+    aside = [path.relative_to(tmp_path / ASIDE).parts[0] for path in tmp_path.glob(f"{ASIDE}/**/code")]
+    assert sorted(aside) == [LINEAGE] if stays else [LINEAGE, f"{LINEAGE}-1"]
+
+
+def test_parts_of_files_are_removed(tmp_path: Path) -> None:
+    """What a killed run was writing is no file of a session."""
+    parts = [tmp_path / ".census.json.a1.tmp", tmp_path / BOOTS / ".004-A.json.b2.tmp"]
+    run_blocks(tmp_path, PAIRS, Booter(), never, blocks_now=1)
+    for part in parts:
+        part.touch()
+    run_blocks(tmp_path, PAIRS, Booter(), never)
+    assert [part for part in parts if part.exists()] == []
+
+
 @pytest.mark.parametrize(("gone", "kept"), [(1, 0), (6, 4)])
 def test_boots_behind_a_gap(tmp_path: Path, gone: int, kept: int) -> None:
     """Where a boot's file was removed, what is not of the whole blocks before it is put aside, all of it."""
@@ -192,6 +221,15 @@ def test_damaged_boot(tmp_path: Path) -> None:
     path.write_bytes(msgspec.json.encode(boot(0, 26.0)))
     with pytest.raises(SessionError, match="holds boot 0 A"):
         finished_boots(tmp_path)
+    path.write_bytes(b" " * (LIMIT_BYTES + 1))
+    with pytest.raises(SessionError, match="the limit is 8") as caught:
+        finished_boots(tmp_path)
+    assert caught.value.remedy == f"move {path} away: its block and those behind it run again"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SessionError, match="cannot be read") as caught:
+        finished_boots(tmp_path)
+    assert caught.value.remedy == f"move {path} away: its block and those behind it run again"
 
 
 def test_boot_of_another_session(tmp_path: Path) -> None:
@@ -240,7 +278,11 @@ def test_other_conditions(tmp_path: Path, changed: dict[str, object], words: str
 
 def damaged_heads() -> list[tuple[bytes, str]]:
     """What may be in a head's file, and what is said of it."""
-    return [(b"{", "truncated"), (msgspec.json.encode(replace(head(), schema=2)), "schema 2, this reads 1")]
+    heads = [
+        (replace(head(), schema=2), "schema 2, this reads 1"),
+        *((replace(head(), run=run), "is no name of a session") for run in ("a\0b", "../a", "")),
+    ]
+    return [(b"{", "truncated"), *((msgspec.json.encode(one), words) for one, words in heads)]
 
 
 @pytest.mark.parametrize(("content", "words"), damaged_heads())
@@ -300,25 +342,29 @@ def test_open_session(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="no session to go on with"):
         opened(tmp_path, "run-0", resume=True)
     assert opened(tmp_path, "run-1") == Opened(tmp_path / "1", head("run-1"), None)
+    boots = run_blocks(tmp_path / "1", 2, Booter(), never).boots
     with pytest.raises(SessionOpenError, match="session run-1 has not ended"):
         opened(tmp_path, "run-2")
     assert opened(tmp_path, "run-2", resume=True).head.run == "run-1"
     confirming = opened(tmp_path, "run-2", yes, yes)
-    assert confirming == Opened(tmp_path / "2", head("run-2"), (head("run-1"), ()))
+    assert confirming == Opened(tmp_path / "2", head("run-2"), (head("run-1"), boots))
     with pytest.raises(SessionOpenError, match="session run-2 has not ended"):
         opened(tmp_path, "run-3")
     assert opened(tmp_path, "run-3", yes, yes, resume=True) == confirming
-    assert opened(tmp_path, "run-3", yes, yes) == Opened(tmp_path / "1", head("run-3"), None)
+    aside = (tmp_path / "1.run-1", tmp_path / "2.run-2")
+    assert opened(tmp_path, "run-3", yes, yes) == Opened(tmp_path / "1", head("run-3"), None, aside)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "1.run-1", "2.run-2"]
-    assert opened(tmp_path, "run-4", fresh=True).head.run == "run-4"
+    fresh = opened(tmp_path, "run-4", fresh=True)
+    assert (fresh.head.run, fresh.aside) == ("run-4", (tmp_path / "1.run-3",))
     assert opened(tmp_path, "run-5", yes, no).folder == tmp_path / "1"
 
 
 def test_confirmation_under_other_conditions(tmp_path: Path) -> None:
     """A session of another driver would confirm nothing."""
     begin(tmp_path / "1", replace(head("run-1"), conditions={"driver": "other"}))
-    with pytest.raises(SessionError, match="driver was 'other'"):
-        opened(tmp_path, "run-2", yes, yes)
+    for ended in (yes, no):  # under these it cannot be told whether it has
+        with pytest.raises(SessionError, match="driver was 'other'"):
+            opened(tmp_path, "run-2", ended, yes)
 
 
 def test_first_session_gone(tmp_path: Path) -> None:
@@ -326,4 +372,8 @@ def test_first_session_gone(tmp_path: Path) -> None:
     begin(tmp_path / "2", head("run-2"))
     with pytest.raises(SessionError, match="the session to confirm is gone"):
         opened(tmp_path, "run-3", resume=True)
+    begin(tmp_path / "1", head("run-1"))
+    for resume in (True, False):
+        with pytest.raises(SessionError, match="the boots of the session to confirm are gone"):
+            opened(tmp_path, "run-3", yes, yes, resume=resume)
     assert opened(tmp_path, "run-3", fresh=True).folder == tmp_path / "1"

@@ -55,7 +55,7 @@ def test_parse_arm() -> None:
     assert dict(parse_arm("a+X=1+Y=b=c").flags) == {"X": "1", "Y": "b=c"}
 
 
-NO_FLAGS = ["X", "=1", "X=1+X=2", "a b=1", "PYTHONPATH=/x", "VLLM_CACHE_ROOT=/x"]
+NO_FLAGS = ["X", "=1", "X=1+X=2", "a b=1", "PYTHONPATH=/x", "VLLM_CACHE_ROOT=/x", f"{FLAG}_DEBUG=1"]
 
 
 @pytest.mark.parametrize("text", ["", "+X=1", *(f"patched+{flag}" for flag in NO_FLAGS)])

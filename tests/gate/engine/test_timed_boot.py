@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from ci.engine import timed_boot
+from ci.engine.abba import encoded
 from ci.engine.circle import CIRCLE_FILE
 from ci.engine.compiled import MARK, PoisonedLineageError
+from ci.engine.measure import measure_points
 from ci.engine.timed_boot import Machine, busy_others, wait_quiet
+from ci.errors import GateError
 from ci.lanes.gpu import GpuUnfitError, parse_state
-from ci.results.throughput import Number
+from ci.results.throughput import BootMeasure, Number, PointMeasure
 from tests.gate.engine.played import COMPILES, FLAG, LOADS, LOG, QUIET, Bench, dispatch, profile
 
 
@@ -44,6 +50,46 @@ def test_a_boot_in_one_process(bench: Bench) -> None:
     assert boot.machine["load_average"] == 0.3
     assert boot.machine["gpu_uuid"] == "GPU-1"
     assert boot.lineage == "cold"
+
+
+def test_caches_are_removed(bench: Bench) -> None:
+    """What an engine leaves in an empty cache is gigabytes in each boot."""
+    caches = bench.folder / "session" / "engine" / "000-A" / "caches"
+
+    def compiling(_root: Path) -> str:
+        caches.mkdir()
+        return "abc"
+
+    assert bench.boot(read_hash=compiling).problems == ()
+    assert not caches.exists()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+@pytest.mark.parametrize("field", ["round_ms", "isolated_step_ms"])
+def test_times_that_are_no_numbers(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, field: str, number: float
+) -> None:
+    """JSON has none of them: the boot is written with its problem, and can be read again."""
+
+    def measured(*given: Any, **more: Any) -> tuple[list[PointMeasure], list[str]]:
+        (point,), problems = measure_points(*given, **more)
+        value = Number(number) if field == "isolated_step_ms" else (number,)
+        return [replace(point, **{field: value})], problems
+
+    monkeypatch.setattr(timed_boot, "measure_points", measured)
+    boot = bench.boot()
+    assert boot.problems == ("prose-400: the engine's times are no finite numbers",)
+    assert msgspec.json.decode(encoded(boot), type=BootMeasure) == boot
+
+
+def test_a_failure_is_told_whole(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its cause and its remedy."""
+
+    def failing(*_given: Any, **_more: Any) -> None:
+        raise GateError("it broke", cause="old age", remedy="a new one")
+
+    monkeypatch.setattr(timed_boot, "measure_points", failing)
+    assert bench.boot().problems == ("a request failed: it broke; cause:  old age; remedy: a new one",)
 
 
 def test_a_served_boot(bench: Bench) -> None:
