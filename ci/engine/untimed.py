@@ -10,15 +10,16 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from ci.engine.abba import SessionError
+from ci.engine.abba import decoded
 from ci.engine.census import LINE
 from ci.engine.engines import Engine
+from ci.engine.identity import UNPATCHED
 from ci.engine.logtext import LogLine
 from ci.engine.measure import soak
 from ci.engine.profile import Measure, Profile
 from ci.engine.server import Server
 from ci.engine.timed_boot import Setup, Watched, boot_arm, boot_problems
-from ci.results.files import read_limited, write_atomic
+from ci.results.files import write_atomic
 
 CENSUS_FILE = "census.json"
 OVERRIDE = "--num-gpu-blocks-override"
@@ -77,10 +78,7 @@ def kept_pools(path: Path) -> Pools | None:
     """
     if not path.exists():
         return None
-    try:
-        return msgspec.json.decode(read_limited(path, 1 << 16), type=KeptPools, strict=True).blocks
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SessionError(f"{path}: {error}", remedy=f"remove {path}: the census boots run again") from error
+    return decoded(path, KeptPools, f"remove {path}: the census boots run again").blocks
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class CensusSeen:
     """What an untimed boot showed."""
 
     problems: tuple[str, ...]
-    """What is wrong; empty if the path is proven, or if the profile names none."""
+    """What is wrong; empty if the path is proven."""
     blocks: int | None
     """Of its KV pool; None if /metrics did not say."""
 
@@ -109,10 +107,13 @@ def census_boot(setup: Setup, letter: str, soak_s: float) -> CensusSeen:
     paths = paths_of(lines, batch)
     said = " and ".join(sorted(paths)) or "no dispatch line"
     setup.say(f"census of {arm.text}: {said} for batches of {batch} query tokens\n")
-    if setup.measure.paths is not None:
-        expected = setup.measure.paths["AB".index(letter)]
-        if expected != "any" and paths != {expected}:
-            problems.append(f"census of {arm.text}: {batch} query tokens take {said}, expected {expected}")
+    expected = setup.measure.paths["AB".index(letter)] if setup.measure.paths else "any"
+    if expected == "any":
+        proven, wanted = bool(paths) or arm.arm == UNPATCHED, "2D or 3D"
+    else:
+        proven, wanted = paths == {expected}, expected
+    if not proven:
+        problems.append(f"census of {arm.text}: {batch} query tokens take {said}, expected {wanted}")
     return CensusSeen(tuple(problems), run.cache[0].num_gpu_blocks if run.cache else None)
 
 

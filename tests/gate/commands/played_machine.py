@@ -20,6 +20,7 @@ from ci.engine.profile import Measure, Point, load_profile
 from ci.lanes.gpu import parse_state
 from ci.results.aa import write_aa
 from ci.results.records import AaSession, AbSession, Acceptance
+from tests.gate.engine.played import LOG, dispatch
 
 ENGINE = Path(__file__).parents[1] / "engine"
 ROOT = Path(__file__).parents[3]
@@ -58,6 +59,8 @@ class Machine:
         self.conditions: dict[str, Any] = dict(CONDITIONS)
         self.interrupt_at: str | None = None
         self.builds = 0
+        self.census = dispatch(8, "3D")
+        """What the instrument prints."""
 
     def names_up_to(self, name: str | None, _series: object) -> list[str]:
         """The arms up to the one that is asked for."""
@@ -96,9 +99,10 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         if one.interrupt_at == folder.name:
             raise KeyboardInterrupt
         plan = tmp_path / "plan.json"
-        log = str(ENGINE / "logs" / "v0.27-patched.log")
+        log = tmp_path / "boot.log"
+        log.write_text(LOG + (one.census if folder.name.startswith("census") else ""))
         timing = {"prefill_s": 0.02, "step_s": one.step_s(root.name, folder.name), "tokens_per_step": 3}
-        plan.write_text(json.dumps({"log": log, **timing, **one.plan}))
+        plan.write_text(json.dumps({"log": str(log), **timing, **one.plan}))
         env = {**os.environ, "PYTHONPATH": str(root), "VLLM_CACHE_ROOT": str(folder / "c"), **profile.env}
         command = (sys.executable, str(ENGINE / "player.py"), "{port}", str(plan))
         return Launch(profile.name, command, env, folder, 20.0, more.get("descriptions"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,8 @@ from msgspec.structs import replace
 
 from ci import cli
 from ci.commands import throughput, throughput_session
-from ci.engine.profile import load_profile, profile_names
+from ci.commands.throughput_rules import Judging
+from ci.engine.profile import Point, load_profile, profile_names
 from ci.lanes.gpu import GpuState, parse_state
 from tests.gate.commands.played_machine import PROFILE, Machine, play
 
@@ -83,7 +85,9 @@ def test_confirmation(machine: Machine, command: Command) -> None:
     assert code == 1
     assert "verdict: regressed" in out
     assert "confirmed: first -2.89% after 2 of at most 8 pairs" in out
-    assert command("--resume")[0] == 1  # judged again, nothing booted
+    code, out = command("--resume")
+    assert code == 1  # judged again
+    assert "timed boots to run" not in out
     assert len(machine.booted) == 12
 
 
@@ -132,12 +136,45 @@ def test_other_conditions(machine: Machine, command: Command) -> None:
     code, out = command("--resume")
     assert code == 2
     assert "driver was '580', now '581'" in out
+    code, out = command()
+    assert "began under other conditions: driver was '580', now '581'" in out
     machine.slower["patched"] = 0.9
-    assert (
-        command("--fresh", "--blocks", "1")[0] == 2
-    )  # without A/A sessions of that driver two pairs decide nothing
+    code, out = command("--fresh", "--blocks", "1")
+    assert code == 2  # without A/A sessions of that driver two pairs decide nothing
     (folder,) = Path("results/throughput/rtx4090/any-gpu-verify").iterdir()
+    assert f"put aside: {folder.resolve()}/1.2" in out
     assert len([path for path in folder.iterdir() if path.name.startswith("1")]) == 2
+
+
+def test_an_ended_session_makes_room(machine: Machine, command: Command) -> None:
+    """Whatever its head says, and it is said where it now lies."""
+    assert command("--session", "s")[0] == 0
+    path = Path("s/1/session.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "points": []}))
+    code, out = command("--session", "s")
+    assert code == 0
+    assert f"put aside: {Path('s').resolve()}/1.2" in out
+
+
+def test_no_path_was_proven(machine: Machine, command: Command) -> None:
+    """The instrument of an arm shows nothing: no boot is timed, whether or not the profile names a kernel."""
+    machine.census = ""
+    code, out = command()
+    assert code == 2
+    assert "8 query tokens take no dispatch line" in out
+    assert len(machine.booted) == 1
+
+
+def test_the_strictest_margin_judges(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several prompts under rules of their own, none is judged by a wider margin than its own."""
+    measure = replace(
+        throughput_session.measure_of(PROFILE), points=[Point("prose", 400), Point("prose", 800)]
+    )
+    judging = Judging("verify", "rtx4090", measure, {})
+    rule = judging.rule("prose-400", measure.judge)
+    margins = iter([0.02, 0.005])
+    monkeypatch.setattr(judging, "rule", lambda *_: dataclasses.replace(rule, margin=next(margins)))
+    assert judging.judges(8)[0].design.margin == 0.005
 
 
 def test_other_model(machine: Machine, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

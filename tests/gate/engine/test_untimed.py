@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci.engine.abba import SessionError
-from ci.engine.profile import load_profile
+from ci.engine.identity import parse_arm
+from ci.engine.profile import load_profile, timed_names
 from ci.engine.untimed import (
     CENSUS_FILE,
     CensusSeen,
@@ -35,12 +36,30 @@ def test_census(bench: Bench) -> None:
     assert census_boot(bench.setup(expecting), "B", 0.0) == CensusSeen((), 10812)
     (problem,) = census_boot(bench.setup(expecting), "A", 0.0).problems
     assert f"census of patched+{FLAG}=0: 8 query tokens take 3D, expected 2D" in problem
-    bench.log = LOG
-    assert "take no dispatch line, expected 3D" in census_boot(bench.setup(expecting), "B", 0.0).problems[0]
-    assert census_boot(bench.setup(), "A", 0.05).problems == ()
+    bench.log = LOG + dispatch(8, "3D") + dispatch(8, "2D")
+    assert "take 2D and 3D, expected 3D" in census_boot(bench.setup(expecting), "B", 0.0).problems[0]
     either = profile(measure={"paths": ("any", "3D")})
-    assert census_boot(bench.setup(either), "A", 0.0).problems == ()
-    assert len(census_boot(bench.setup(either), "B", 0.0).problems) == 1
+    assert census_boot(bench.setup(either), "A", 0.05).problems == ()
+
+
+@pytest.mark.parametrize("paths", [None, ("any", "any"), ("3D", "3D")])
+def test_nothing_seen_proves_nothing(bench: Bench, paths: tuple[str, str] | None) -> None:
+    """A full draft without a dispatch line, whatever the profile says of it; stock has no instrument."""
+    bench.roots["stock"] = bench.roots["patched"]
+    arms = (parse_arm("stock"), parse_arm("patched"))
+    setup = bench.setup(
+        profile(measure={"paths": paths}), arms=arms, hashes={"stock": "abc", "patched": "abc"}
+    )
+    (problem,) = census_boot(setup, "B", 0.0).problems
+    wanted = "3D" if paths == ("3D", "3D") else "2D or 3D"
+    assert problem == f"census of patched: 8 query tokens take no dispatch line, expected {wanted}"
+    assert len(census_boot(setup, "A", 0.0).problems) == (paths == ("3D", "3D"))
+
+
+def test_profiles_name_the_kernels() -> None:
+    """Each profile that times arms says which kernels they are expected to take."""
+    measures = [load_profile(name).measure for name in timed_names()]
+    assert [one for one in measures if one is None or one.paths is None] == []
 
 
 def test_soak(bench: Bench) -> None:
