@@ -49,6 +49,11 @@ class GateError(Exception):
             lines.append(f"  remedy: {self.remedy}")
         return "\n".join(lines)
 
+    @property
+    def in_one_line(self) -> str:
+        """The same where a sentence has to hold it."""
+        return "; ".join(line.strip() for line in str(self).splitlines())
+
 
 class UsageError(GateError):
     """The command line or a setting is not usable as given."""

@@ -26,6 +26,7 @@ from ci.engine.profile import Measure, Profile, filled
 from ci.engine.session import session_key
 from ci.engine.timed_boot import Machine, Setup, timed_boot
 from ci.errors import ExitCode, UsageError
+from ci.gate.ab import AWAITING
 from ci.gate.policy import MAX_PAIRS, MIN_PAIRS
 from ci.gate.throughput import (
     awaits_confirmation,
@@ -34,6 +35,7 @@ from ci.gate.throughput import (
     records_of,
     results_of,
     session_problems,
+    unread_problems,
 )
 from ci.gate.verdict import Verdict, last_line, overall
 from ci.lanes.conditions import read_conditions, read_gpus
@@ -242,16 +244,23 @@ class Throughput:
 
     def records(self, outcome: Outcome) -> list[Record]:
         """The records of a session, with those of the one that it confirms."""
-        if outcome.refused:
-            bad = [replace(boot, problems=outcome.refused) for boot in outcome.boots]
-            return records_of(self.profile.experiment, outcome.head, bad, outcome.earlier)
         return records_of(
-            self.profile.experiment, outcome.head, outcome.boots, outcome.earlier, self.deviation
+            self.profile.experiment,
+            outcome.head,
+            outcome.boots,
+            outcome.earlier,
+            self.deviation,
+            outcome.refused,
         )
 
     def problems(self, outcome: Outcome) -> list[str]:
         """Why the boots must not be compared; empty if they may."""
-        return [*outcome.refused, *session_problems(outcome.head, outcome.boots, self.deviation)]
+        head, boots = outcome.head, outcome.boots
+        return [
+            *outcome.refused,
+            *session_problems(head, boots, self.deviation),
+            *(unread_problems(head, boots, self.judges) if boots else []),
+        ]
 
     def conclude(self, outcome: Outcome) -> ExitCode:
         """Show table, effect and verdict."""
@@ -267,7 +276,10 @@ class Throughput:
         verdict, _ = overall((result.verdict for result in results), control_failed=False)
         if outcome.stopped is None:
             return self.last(Verdict.INCONCLUSIVE, f"{len(outcome.boots)} boots so far; go on with --resume")
-        worst = next(result for result in results if result.verdict is verdict)
+        worst = max(
+            (result for result in results if result.verdict is verdict),
+            key=lambda result: result.why.startswith(AWAITING),
+        )
         return self.last(verdict, f"{outcome.stopped}; {worst.why}")
 
     def last(self, verdict: Verdict, detail: str) -> ExitCode:

@@ -6,6 +6,7 @@ counts as one stretch on one machine. A session goes on under the conditions tha
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -274,7 +275,7 @@ def put_others_aside(folder: Path, boots: Sequence[BootMeasure]) -> None:
     """
     kept = {place_name(boot.place) for boot in boots}
     others = [path for path in sorted((folder / BOOTS).glob("*.json")) if path.stem not in kept]
-    if not boots and (folder / LINEAGE).exists():
+    if not boots and os.path.lexists(folder / LINEAGE):
         others.append(folder / LINEAGE)
     for path in others:
         (folder / ASIDE).mkdir(exist_ok=True)

@@ -89,5 +89,5 @@ def require_clean(folder: Path) -> None:
         raise PoisonedLineageError(
             f"{folder}: {mark.read_text(encoding='utf-8').strip()}",
             cause="an artifact of this kind is slow in every process that loads it, with equal text",
-            remedy=f"remove {folder}, so that the next boot compiles everything",
+            remedy="begin anew with an empty cache: --fresh",
         )

@@ -58,7 +58,7 @@ def measure_points(
             found.append(point_measure(point, prompt, first, rounds))
     except GateError as error:
         kind = error.failure.name.lower() if isinstance(error, RequestFailedError) else type(error).__name__
-        return found, [f"a request failed ({kind}): {error.what}"]
+        return found, [f"a request failed ({kind}): {error.in_one_line}"]
     return found, []
 
 

@@ -224,7 +224,7 @@ def boot_arm(
         try:
             watch(server, engine)
         except GateError as error:
-            watched.problems.append(f"a request failed: {'; '.join(map(str.strip, str(error).splitlines()))}")
+            watched.problems.append(f"a request failed: {error.in_one_line}")
 
     begun = setup.machine.clock()
     run = run_boot(launch, setup.machine.read_state, while_up)

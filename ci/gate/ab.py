@@ -26,6 +26,7 @@ CONFIRM_ERROR = 0.10
 margin in at most 0.05 x 0.10 = 0.5% of cases; with 0.05 twice, a real loss would too often go unconfirmed."""
 DETECTION_POWER = 0.80
 """How often the smallest detectable effect would be detected."""
+AWAITING = "awaiting confirmation by a fresh session"
 _NO_SPREAD = 1e-20
 """Sums of squares below it are the rounding of doubles."""
 _MOST = 700.0
@@ -116,7 +117,7 @@ def decide(sessions: Sequence[AbSession], design: Design, noise: Noise, higher_i
         extra = "; a second session is of no account" if len(sessions) > 1 else ""
         return AbResult(first, Stage.FIRST, describe(one, design) + extra, (one,), design.margin)
     if len(sessions) == 1:
-        why = f"awaiting confirmation by a fresh session: {describe(one, design)}"
+        why = f"{AWAITING}: {describe(one, design)}"
         return AbResult(Verdict.INCONCLUSIVE, Stage.FIRST, why, (one,), design.margin)
     second, two = decide_session(pair_ratios(sessions[1], higher_is_better), design, noise, CONFIRM_ERROR)
     word = "confirmed" if second is Verdict.REGRESSED else "not confirmed"

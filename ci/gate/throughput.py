@@ -15,6 +15,8 @@ from ci.gate.verdict import Verdict
 from ci.results.records import AbSession, Record
 from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
 
+SHARED = "shared:"
+"""How a session's lineage begins in which all boots have one compile cache."""
 UNITS = {
     "step_ms": "ms",
     "isolated_step_ms": "ms",
@@ -32,6 +34,8 @@ LEAST_AGREEMENT = 0.02
 four boots is 0.9%, and a poisoned artifact costs 160%."""
 DEVIATIONS = 5.0
 """Of the lane's noise, where that is known and larger."""
+MOST_AGREEMENT = 1.0
+"""However noisy a lane is: a boot that takes twice as long has another reason."""
 LEAST, MOST = 1e-9, 1e9
 """Milliseconds, tokens and tokens per second outside are no measurement."""
 
@@ -80,6 +84,13 @@ def session_problems(
         problems += unequal(same, f"arm {letter}: plan lines", lambda boot: boot.seen and boot.seen.scratch)
         problems += unequal(same, f"arm {letter}: series", lambda boot: boot.seen and boot.seen.series_hash)
         problems += disagreements(same, head, noise_of_boot)
+        if str(head.conditions.get("lineage", "")).startswith(SHARED):
+            problems += [
+                f"boot {boot.place} compiled again what boot {same[0].place} had compiled: "
+                "the session's cache was removed in between"
+                for boot in same[1:]
+                if boot.modules_compiled and same[0].modules_compiled
+            ]
     if any(boot.modules_loaded for boot in boots) and not any(boot.modules_compiled for boot in boots):
         problems.append(
             "no boot compiled the code that the others loaded, so a poisoned artifact could not be seen"
@@ -152,7 +163,7 @@ def disagreements(boots: Sequence[BootMeasure], head: SessionHead, noise_of_boot
     """
     if not any(boot.modules_loaded for boot in boots):
         return []
-    allowed = max(LEAST_AGREEMENT, DEVIATIONS * noise_of_boot)
+    allowed = min(max(LEAST_AGREEMENT, DEVIATIONS * noise_of_boot), MOST_AGREEMENT)
     found = []
     for point in head.points:
         timed = paces(boots, point)
@@ -246,6 +257,15 @@ def judge_points(head: SessionHead, boots: Sequence[BootMeasure], judges: Sequen
     return found
 
 
+def unread_problems(head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge]) -> list[str]:
+    """Judged metrics of which no session can be made, each with the boot that is to blame."""
+    return [
+        f"{one.metric} of {one.point} cannot be judged: {one.reason}"
+        for one in judge_points(head, boots, judges)
+        if one.verdict is Verdict.INVALID
+    ]
+
+
 def enough(
     head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge], noise_of_boot: float
 ) -> str | None:
@@ -257,13 +277,10 @@ def enough(
         judges: of its metrics, the profile's first, all with the session's number of pairs.
         noise_of_boot: as for `session_problems`.
     """
-    problems = session_problems(head, boots, noise_of_boot)
+    problems = [*session_problems(head, boots, noise_of_boot), *unread_problems(head, boots, judges)]
     if problems:
         return f"invalid: {problems[0]}"
     judged = judge_points(head, boots, judges)
-    unread = next((one for one in judged if one.verdict is Verdict.INVALID), None)
-    if unread is not None:
-        return f"invalid: {unread.metric} of {unread.point} cannot be judged"
     if head.arms[0] == head.arms[1]:
         return None  # an arm against itself is run for its noise: ending early would make that look small
     if any(len(boots) not in [2 * pairs for pairs in judge.design.sizes] for judge in judges):
@@ -308,6 +325,7 @@ def records_of(
     boots: Sequence[BootMeasure],
     earlier: tuple[SessionHead, Sequence[BootMeasure]] | None = None,
     noise_of_boot: float = 0.0,
+    refused: Sequence[str] = (),
 ) -> list[Record]:
     """The records of a session; none of its numbers has a value where the session is invalid.
 
@@ -317,9 +335,11 @@ def records_of(
         boots: its boots, in order.
         earlier: the session that this one confirms or not.
         noise_of_boot: as for `session_problems`.
+        refused: why nothing was timed, or must not be compared, beside what the boots show.
     """
     sessions = [*([earlier] if earlier else []), (head, boots)]
-    problems = [problem for one, its in sessions for problem in session_problems(one, its, noise_of_boot)]
+    problems = [*refused] if boots or refused else ["no boot was run"]
+    problems += [problem for one, its in sessions for problem in session_problems(one, its, noise_of_boot)]
     if len({(one.arms, one.points) for one, _ in sessions}) > 1:
         problems.append("the two sessions compare something else")
     found = []

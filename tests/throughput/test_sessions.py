@@ -90,11 +90,11 @@ def complete(comparable: tuple[Throughput, Outcome]) -> tuple[Throughput, Outcom
 
 
 def test_slowdown_is_found(measure: Any, complete: tuple[Throughput, Outcome]) -> None:
-    """A loss of 10%, or more in boots that spread far, put into every prompt's boots is called slower."""
+    """A loss of 10%, or more where boots spread far, put into the boots of each prompt, is called slower."""
     one, outcome = complete
     made = injections(outcome.head, outcome.boots, one.judges[0])
-    red = all(each.found for each in made)
-    case, loss = f"control-slowdown-{one.profile.experiment}", max(each.loss for each in made)
+    red = bool(made) and all(each.found for each in made)
+    case, loss = f"control-slowdown-{one.profile.experiment}", max((each.loss for each in made), default=0.0)
     measure.control(case, red=red, metric="injected_loss", value=loss, unit="fraction")
     assert red, made
 
@@ -102,8 +102,8 @@ def test_slowdown_is_found(measure: Any, complete: tuple[Throughput, Outcome]) -
 @pytest.mark.parametrize("session", NAMES[:1], indirect=True)
 def test_poisoned_artifact_is_named(measure: Any, comparable: tuple[Throughput, Outcome]) -> None:
     """The boots as a poisoned artifact would have left them: caught, and called what it is."""
-    _, outcome = comparable
-    problems = session_problems(outcome.head, poisoned(outcome.boots))
-    red = bool(problems) and all("a poisoned artifact in the compile cache" in one for one in problems)
+    one, outcome = comparable
+    problems = session_problems(outcome.head, poisoned(outcome.boots), one.deviation)
+    red = bool(problems) and all("a poisoned artifact in the compile cache" in each for each in problems)
     measure.control("control-poisoned-artifact", red=red)
     assert red, problems

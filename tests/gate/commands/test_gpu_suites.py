@@ -87,13 +87,22 @@ def test_a_session_that_is_there(suite: Suite) -> None:
     assert {row.verdict for row in (*red.values(), *more.values())} == {Verdict.INVALID}
 
 
-def test_boots_that_cannot_be_compared(suite: Suite) -> None:
-    """An invalid session is no regression, and no control is played on it."""
-    red, values = suite("throughput", plan={"fault": "no-cache"})
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("no-cache", "unequal hits of the prefix cache"),
+        ("no-steps", "isolated_step_ms of prose-400 cannot be judged: boot 0: "),
+        ("no-done", "a request failed"),
+    ],
+)
+def test_boots_that_cannot_be_compared(suite: Suite, fault: str, words: str) -> None:
+    """An invalid session is no regression, and no control is played on it, also where nothing was timed."""
+    red, values = suite("throughput", plan={"fault": fault})
     assert red.keys() == {SESSION, SLOWDOWN, POISONED}
-    assert "unequal hits of the prefix cache" in red[SESSION].why
+    assert words in red[SESSION].why
     assert {row.verdict for row in red.values()} == {Verdict.INVALID}
     assert values["verify-prose-400", "isolated_step_ms"] is None
+    assert {case for case, metric in values if metric == "red"} == {"control-cut-stream", "control-other-arm"}
 
 
 def test_answers(suite: Suite, tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def test_open_to_the_end(machine: Machine, command: Command) -> None:
 def test_confirmation(machine: Machine, command: Command) -> None:
     """Slower is held; the command run again is the fresh session, and then it is regressed, or it is not."""
     machine.slower["patched"] = 1.03
-    assert command()[0] == 2
+    code, out = command()
+    assert code == 2
+    assert "awaiting confirmation by a fresh session" in out.splitlines()[-1]
     code, out = command()
     assert code == 1
     assert "verdict: regressed" in out

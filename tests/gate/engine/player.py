@@ -2,9 +2,9 @@
 
 Served like vLLM's server (/health, /metrics, /tokenize, streamed /v1/completions) and like the engine in one
 process (/encode, /timed). The plan says: `log` (what it prints), `prefill_s`, `step_s`, `tokens_per_step`.
-It may say `fault` (`no-done`, `error`, `no-usage`, `cut`, `no-cache`, `no-metrics`, `short`), `cut_bytes`
-(bytes of an HTTP chunk), `special_from` (the first step whose tokens are special), `boot_s` and `sent` (a
-file that gets the moments at which steps were really sent).
+It may say `fault` (`no-done`, `error`, `no-usage`, `cut`, `no-cache`, `no-metrics`, `no-steps`, `short`),
+`cut_bytes` (bytes of an HTTP chunk), `special_from` (the first step whose tokens are special), `boot_s` and
+`sent` (a file that gets the moments at which steps were really sent).
 """
 
 from __future__ import annotations
@@ -150,9 +150,10 @@ def timed(asked: dict[str, Any]) -> dict[str, Any]:
 def metrics() -> str:
     """The counters as vLLM names them."""
     engine = '{engine="0",model_name="m"}'
+    steps = f"vllm:iteration_tokens_total_count{engine} {COUNTS['iterations']}\n"
     return (
         "process_start_time_seconds 1.7e+09\n"
-        f"vllm:iteration_tokens_total_count{engine} {COUNTS['iterations']}\n"
+        f"{'' if PLAN.get('fault') == 'no-steps' else steps}"
         f"vllm:prefix_cache_queries_total{engine} {COUNTS['queries']}\n"
         f"vllm:prefix_cache_hits_total{engine} {COUNTS['hits']}\n"
         f"vllm:spec_decode_num_drafts_total{engine} {COUNTS['drafts']}\n"

@@ -74,9 +74,10 @@ def test_lineage(kind: str, loaded: int, compiled: int, said: str, fine: bool) -
 
 
 def test_poisoned_cache_is_never_reused(tmp_path: Path) -> None:
-    """Once a mixed boot has written into a cache, the next boot is refused and told what to remove."""
+    """Once a mixed boot has written into a cache, the next boot is refused and told to begin anew."""
     require_clean(tmp_path)
     poison(tmp_path, "boot 003-A loaded 1 and recompiled 2 modules")
     with pytest.raises(PoisonedLineageError, match="boot 003-A loaded 1") as caught:
         require_clean(tmp_path)
-    assert str(tmp_path) in (caught.value.remedy or "")
+    assert str(tmp_path) in caught.value.what
+    assert "--fresh" in (caught.value.remedy or "")

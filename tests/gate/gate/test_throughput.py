@@ -22,6 +22,7 @@ from ci.gate.throughput import (
     results_of,
     session_of,
     session_problems,
+    unread_problems,
 )
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
@@ -130,6 +131,11 @@ def test_flags_of_an_arm_are_those_of_its_processes() -> None:
     assert session_problems(head(arms=arms), flagged("0")) == [
         f"boot {place} (patched+X=1): X was '0' in the engine's processes" for place in (1, 2)
     ]
+    good = flagged("1")
+    unset = changed(good, 1, replace(good[1], seen=replace(SEEN, flags={})))
+    assert session_problems(head(arms=arms), unset) == [
+        "boot 1 (patched+X=1): X was None in the engine's processes"
+    ]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 5e-324, 1e300, math.inf, math.nan])
@@ -166,6 +172,26 @@ def test_other_plan_lines() -> None:
         "arm A: plan lines differ"
         in session_problems(head(), changed(good, 3, replace(good[3], seen=seen)))[0]
     )
+
+
+def test_code_of_one_session_is_compiled_once() -> None:
+    """An arm that compiles again in a shared lineage lost its cache; where each boot has its own it must."""
+    cold, warm = {"modules_loaded": 0, "modules_compiled": 2}, {"modules_loaded": 2, "modules_compiled": 0}
+    its = [replace(one, **(cold if one.place in (0, 1, 4, 5) else warm)) for one in boots(4)]
+    shared = replace(head(), conditions={"lineage": "shared:x"})
+    again = "compiled again what boot {} had compiled: the session's cache was removed in between"
+    assert session_problems(shared, its) == [f"boot 4 {again.format(0)}", f"boot 5 {again.format(1)}"]
+    assert session_problems(shared, its[:4]) == []
+    each = [replace(one, **cold) for one in boots(4)]
+    assert session_problems(replace(head(), conditions={"lineage": "fresh"}), each) == []
+
+
+def test_no_lane_is_so_noisy_that_poison_is_noise() -> None:
+    """Boots of one arm and one cache, one twice as slow: no noise, whatever the lane's A/A sessions say."""
+    warm = {"lineage": "warm", "modules_loaded": 2, "modules_compiled": 0}
+    for times, found in ((1.9, 0), (2.6, 1)):
+        slow = [replace(boot(place, 26.0 * (times if place else 1.0)), **warm) for place in (0, 3)]
+        assert len(disagreements(slow, head(), 0.5)) == found
 
 
 def test_one_cache_disagrees() -> None:
@@ -339,6 +365,30 @@ def test_records() -> None:
     assert (found["prompt_tokens"].value, found["texts"].value) == (6747, 1)
 
 
+@pytest.mark.parametrize(
+    ("its", "refused", "reason"),
+    [
+        ([], (), "no boot was run"),
+        ([], ("census of patched: no line",), "census of patched: no line"),
+        (boots(2), ("census of patched: no line",), "census of patched: no line"),
+    ],
+)
+def test_records_of_nothing(its: list[BootMeasure], refused: tuple[str, ...], reason: str) -> None:
+    """Where nothing was timed, or nothing may be compared, no record has a value, and each says why."""
+    for record in records_of("steps", head(), its, refused=refused):
+        assert (record.value, record.reason) == (None, f"the session is invalid: {reason}")
+
+
+def test_any_judged_metric_that_is_unread_ends_a_session() -> None:
+    """Not only the first: the last line has to be able to name a verdict on each."""
+    unread = Number(None, "no first token")
+    its = [replace(one, points=(replace(one.points[0], prefill_ms=unread),)) for one in boots(2)]
+    words = f"prefill_ms of {POINT} cannot be judged: boot 0: no first token"
+    assert unread_problems(head(), its, [JUDGE, PREFILL]) == [words]
+    assert enough(head(), its, [JUDGE, PREFILL], 0.0) == f"invalid: {words}"
+    assert unread_problems(head(), boots(2), [JUDGE, PREFILL]) == []
+
+
 def test_text_divergence_is_counted() -> None:
     """Arms that write other texts are no failure; how many texts there were is on record."""
     its = [replace(one, points=(point(26.0, text=one.letter),)) for one in boots(2)]
@@ -360,7 +410,7 @@ def test_unread_steps() -> None:
     assert judged == Judged(POINT, "step_ms", Verdict.INVALID, Estimate(0, 0.0), DESIGN, why)
     for arms in (ARMS, ("patched", "patched")):
         its = [replace(one, arm=arms["AB".index(one.letter)]) for one in its]
-        words = f"invalid: step_ms of {POINT} cannot be judged"
+        words = f"invalid: step_ms of {POINT} cannot be judged: {why}"
         assert enough(head(arms=arms), its, [JUDGE], 0.0) == words
         (result,) = results_of(records_of("steps", head(arms=arms), its), "steps", [JUDGE])
         assert (result.verdict, result.why) == (Verdict.INVALID, why)

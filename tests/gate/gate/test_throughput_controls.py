@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -14,13 +16,13 @@ from ci.gate.throughput_controls import (
     Injection,
     injected,
     injections,
-    plain_loss,
     poisoned,
+    reach_of,
     slowed,
 )
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
-from ci.results.throughput import Number
+from ci.results.throughput import BootMeasure, Number
 from tests.gate.gate.boots import POINT, boots, head, point
 
 DESIGN = Design(0.005, 8)
@@ -36,7 +38,7 @@ def test_injected_loss_is_found(ratio: float, metric: str) -> None:
     session = session_of(head(), boots(4, ratio, noise=0.003), POINT, metric)
     assert isinstance(session, AbSession)
     higher = metric == "decode_tok_s"
-    worse = injected(session, higher, INJECTED_LOSS)
+    worse = injected(session, higher, math.log1p(-INJECTED_LOSS))
     ratios = pair_ratios(worse, higher)
     assert sum(ratios) / len(ratios) == pytest.approx(-0.10536, abs=1e-4)
     assert decide_session(ratios, DESIGN, Noise(), ERROR)[0] is Verdict.REGRESSED
@@ -49,7 +51,7 @@ def test_loss_that_drowns_in_noise_is_not_found() -> None:
     session = session_of(head(), boots(4, noise=0.2, seed=5), POINT, "step_ms")
     assert isinstance(session, AbSession)
     verdict, _ = decide_session(
-        pair_ratios(injected(session, False, INJECTED_LOSS), False), DESIGN, Noise(), ERROR
+        pair_ratios(injected(session, False, math.log1p(-INJECTED_LOSS)), False), DESIGN, Noise(), ERROR
     )
     assert verdict is not Verdict.REGRESSED
 
@@ -60,7 +62,7 @@ def test_a_plain_gain_in_noisy_boots() -> None:
     assert enough(head(), its[:8], [JUDGE], 0.0) == "every prompt is decided"
     noisy, long, least = (injections(head(), some, JUDGE)[0] for some in (its[:8], its, quiet))
     assert 0.2 < noisy.loss < 0.5
-    assert long.loss == least.loss == INJECTED_LOSS
+    assert long.loss == least.loss == pytest.approx(INJECTED_LOSS)
     assert noisy.found
     assert long.found
     assert least.found
@@ -73,23 +75,75 @@ def test_red_in_noisy_boots_is_red() -> None:
     assert [one.found for one in injections(head(), its, JUDGE)] == [True]
 
 
-def test_plain_loss() -> None:
-    """Twice as far below the margin as the interval of the last look that was reached goes."""
+def test_reach() -> None:
+    """That of the last look that was reached; none before the first."""
     ratios = (0.30, 0.02, -0.10, 0.08, 0.05, 0.21, -0.30, 0.40)
     for pairs in (4, 7):
-        verdict, estimate = decide_session(ratios[:pairs], DESIGN, Noise(), ERROR)
-        assert verdict is Verdict.INCONCLUSIVE
-        assert estimate.upper is not None
-        left = (1 - 0.005) * math.exp(-2 * (estimate.upper - estimate.effect))
-        assert plain_loss(ratios[:pairs], DESIGN, Noise()) == pytest.approx(1 - left)
-        assert plain_loss(ratios[:pairs], DESIGN, QUIET) > INJECTED_LOSS  # too noisy to be of that lane
-    assert plain_loss(ratios[:1], DESIGN, Noise()) == INJECTED_LOSS
+        for noise in (Noise(), QUIET):  # too noisy to be of that lane
+            verdict, estimate = decide_session(ratios[:pairs], DESIGN, noise, ERROR)
+            assert verdict is Verdict.INCONCLUSIVE
+            assert estimate.upper is not None
+            assert reach_of(ratios[:pairs], DESIGN, noise) == estimate.upper - estimate.effect
+    calm = (0.001, 0.002, 0.001, 0.003)
+    assert (reach_of(calm, DESIGN, QUIET) or 0) < (reach_of(calm, DESIGN, Noise()) or 0)
+    assert reach_of(ratios[:1], DESIGN, Noise()) is None
+    assert reach_of((0.1,) * 4, DESIGN, Noise()) is None
 
 
-def test_nothing_is_found_without_an_interval() -> None:
-    """Two pairs have no spread, and so have boots that are equal to the last digit."""
+def test_loss_grows_with_the_noise_and_not_with_the_margin() -> None:
+    """In quiet boots it is 10%: under a margin so wide that 10% would pass, the control is green."""
+    quiet, noisy = boots(4, noise=0.002), boots(4, noise=0.04, seed=3)
+    for margin, found in ((0.005, True), (0.05, True), (0.5, False), (0.9, False)):
+        judge = dataclasses.replace(JUDGE, design=Design(margin, 8))
+        assert injections(head(), quiet, judge) == [Injection(POINT, pytest.approx(INJECTED_LOSS), found)]
+        (one,) = injections(head(), noisy, judge)
+        assert one.loss > 0.2
+        assert one.found is (margin <= 0.05)
+
+
+@pytest.mark.parametrize("metric", ["step_ms", "decode_tok_s"])
+def test_wrong_direction(metric: str) -> None:
+    """A loss is more milliseconds and fewer tokens per second, whatever the policy takes for better."""
+    for higher in (False, True):
+        judge = dataclasses.replace(JUDGE, metric=metric, higher_is_better=higher)
+        assert [one.found for one in injections(head(), boots(4, noise=0.003), judge)] == [
+            higher is (metric == "decode_tok_s")
+        ]
+
+
+def two_points(first: Sequence[BootMeasure], second: Sequence[BootMeasure]) -> list[BootMeasure]:
+    """Boots that timed a second prompt as well."""
+    return [
+        replace(one, points=(one.points[0], replace(other.points[0], point="second")))
+        for one, other in zip(first, second, strict=True)
+    ]
+
+
+def test_each_prompt_has_its_own_loss_and_noise() -> None:
+    """The loss is put into every prompt, each by its own boots and its own A/A sessions."""
+    two = replace(head(), points=(POINT, "second"))
+    judge = dataclasses.replace(JUDGE, noise_of=lambda point: QUIET if point == POINT else Noise())
+    quiet, noisy = injections(two, two_points(boots(4), boots(4, noise=0.04, seed=3)), judge)
+    assert (quiet.point, quiet.loss, quiet.found) == (POINT, pytest.approx(INJECTED_LOSS), True)
+    assert (noisy.point, noisy.found) == ("second", True)
+    assert noisy.loss > 0.2
+
+
+def test_prompt_without_an_interval() -> None:
+    """One that nobody could judge yet, when another one ended the session, does not call the gate broken."""
+    two = replace(head(), points=(POINT, "second"))
+    judge = dataclasses.replace(JUDGE, noise_of=lambda point: QUIET if point == POINT else Noise())
+    its = two_points(boots(2, 1.03), boots(2, noise=0.01))
+    assert enough(two, its, [judge], 0.0) == f"red is certain: step_ms of {POINT}"
+    assert [(one.point, one.found) for one in injections(two, its, judge)] == [(POINT, True)]
     for its in (boots(2, noise=0.01), boots(8, noise=0.0)):
-        assert injections(head(), its, JUDGE) == [Injection(POINT, INJECTED_LOSS, found=False)]
+        assert injections(head(), its, JUDGE) == []
+
+
+def test_boots_without_measure() -> None:
+    """However far boots spread, there is a loss beyond it."""
+    wild = [replace(one, points=(point(2.6 * 10.0 ** (6 * (one.place % 3 - 1))),)) for one in boots(4)]
+    assert injections(head(), wild, JUDGE) == [Injection(POINT, 1.0, found=True)]
 
 
 def test_unread_steps_are_blind() -> None:
