@@ -148,10 +148,11 @@ def test_a_value_that_no_ratio_can_be_made_of(value: float) -> None:
     assert enough(head(), bad, [JUDGE], 0.0) == f"invalid: {words}"
 
 
-def test_a_small_value_is_a_value() -> None:
-    """Half a millisecond is as good as any: the unit is nobody's limit."""
-    small = changed(boots(2), 3, boot(3, 26.0, points=(replace(point(26.0), step_ms=Number(0.5)),)))
-    assert session_problems(head(), small) == []
+@pytest.mark.parametrize("value", [1e-9, 0.5, 1e9])
+def test_a_small_or_large_value_is_a_value(value: float) -> None:
+    """Half a millisecond is as good as any: the limits are nobody's measurement, and belong to it."""
+    its = changed(boots(2), 3, boot(3, 26.0, points=(replace(point(26.0), step_ms=Number(value)),)))
+    assert session_problems(head(), its) == []
 
 
 def test_blocks_may_run_on_two_cards_of_a_kind() -> None:
@@ -182,6 +183,8 @@ def test_code_of_one_session_is_compiled_once() -> None:
     again = "compiled again what boot {} had compiled: the session's cache was removed in between"
     assert session_problems(shared, its) == [f"boot 4 {again.format(0)}", f"boot 5 {again.format(1)}"]
     assert session_problems(shared, its[:4]) == []
+    soon = changed(its[:4], 3, replace(its[3], **cold))
+    assert session_problems(shared, soon) == [f"boot 3 {again.format(0)}"]
     each = [replace(one, **cold) for one in boots(4)]
     assert session_problems(replace(head(), conditions={"lineage": "fresh"}), each) == []
 
