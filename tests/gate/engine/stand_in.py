@@ -3,7 +3,7 @@
 It prints the lines of LOG, answers /health, /metrics and /v1/completions, and has one worker. Traits:
 `deaf` (ignores SIGINT and SIGTERM, worker too), `escapes` (the worker leaves the session), `never-ready`,
 `oom` (prints the lines, then a trace, and ends with 1), `dies` (ends with 1 after the lines), `mute`
-(answers with an empty choice list).
+(answers with an empty choice list), `skips` (answers so to prompts of nine tokens).
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A completion that repeats nothing."""
-        self.rfile.read(int(self.headers["Content-Length"]))  # a client that still sends would see a reset
-        choices = [] if "mute" in sys.argv else [{"text": "word"}]
+        # Read in any case: a client that still sends would see a reset.
+        prompt = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["prompt"]
+        mute = "mute" in sys.argv or ("skips" in sys.argv and len(prompt[0]) == 9)
+        choices = [] if mute else [{"text": "word"}]
         self.answer(200, json.dumps({"choices": choices}))
 
     def answer(self, status: int, body: str) -> None:

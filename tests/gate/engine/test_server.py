@@ -215,11 +215,11 @@ def test_an_answer_that_is_none(tmp_path: Path, answer: bytes) -> None:
 
 
 def test_what_a_server_refuses_with(tmp_path: Path) -> None:
-    """What it said of its refusal is told, in one line and shortened, unless it never comes."""
+    """What it said of its refusal is told, in one line and shortened, also where the rest never comes."""
     said = b'{"error": {"message": "this model has\nno chat template"}}' + b"." * 9000
-    for body, words in ((said, "this model has no chat template"), (b"", "400")):
-        head = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n" % (len(body) or 5)
-        with played(head, body, hang_s=0.0 if body else 1.0) as url:
+    for body, missing, words in ((said, 0, "no chat template"), (b"cut", 5, "cut"), (b"", 5, "400")):
+        head = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n" % (len(body) + missing)
+        with played(head, body, hang_s=1.0 if missing else 0.0) as url:
             server = Server([], {}, tmp_path / "server.log", port=int(urlsplit(url).port or 0))
             with pytest.raises(ServerError, match=f"^/x: no usable answer: [ -~]*{words}") as caught:
                 server.post("/x", {}, timeout_s=0.3)

@@ -106,10 +106,11 @@ def test_detectable_of_a_pair() -> None:
 
 @pytest.mark.parametrize("right", [0, 6, 7, 500])
 def test_nothing_to_lose(right: int) -> None:
-    """Seven lost items of 500 would be found, where the reference has seven right."""
+    """Seven lost items of 500 would be found, where the reference, whatever the subject, has seven right."""
     loss = detectable_loss(500, 0.0)
     assert loss == pytest.approx(7 / 500)
     assert Paired(500, right, right, 0, 0).detectable == (loss if right >= 7 else None)
+    assert (Paired(500, right, 500, 0, 500 - right).detectable is None) is (right < 500)
 
 
 @pytest.mark.parametrize(
