@@ -124,7 +124,8 @@ def answer_of(said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def said_by(message: Mapping[str, Any]) -> str:
     """All that a message holds: reasoning, under either name, text, and calls without their ids."""
     calls = message.get("tool_calls") or []
-    pieces = [message.get(name) for name in ("reasoning_content", "reasoning", "content")]
+    # A server may send the same reasoning under both names.
+    pieces = [message.get("reasoning_content") or message.get("reasoning"), message.get("content")]
     pieces += [spelled(call) for call in (calls if isinstance(calls, list) else [calls])]
     return "\n".join(str(piece) for piece in pieces if piece).strip()
 

@@ -107,6 +107,7 @@ AGAIN = {
         ({"tool_calls": [CALL | {"id": str(number)} for number in range(60)]}, "tool_calls", 1, 0),
         ({"content": "", "reasoning_content": "I will look now. " * 12}, "stop", 1, 0),
         ({"content": "I see.", "reasoning": "I will look now. " * 12}, "stop", 1, 0),
+        (dict.fromkeys(("reasoning_content", "reasoning"), "I will look now. " * 2), "stop", 0, 0),
     ],
 )
 def test_all_of_an_answer_counts(
