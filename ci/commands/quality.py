@@ -55,6 +55,8 @@ TURN_S = 1.0
 SCORE_LIMIT_BYTES = 64 << 20
 CHAT_TIMEOUT_S = 600.0
 WORD_PROBLEMS = "the set of word problems"
+OWN_PROBLEMS = 1319
+"""Word problems that lm-eval fetches: the test split of GSM8K."""
 AGAIN = "--fresh puts aside what was answered and asks both arms again"
 
 
@@ -118,6 +120,11 @@ class Quality:
         maths = self.variables.get(MATHS_VARIABLE)
         self.maths = Path(maths) if maths else None
         self.word_problems = read_maths(self.maths) if self.maths else []
+        if not self.maths and items > OWN_PROBLEMS:
+            raise UsageError(
+                f"--items {items}: GSM8K has {OWN_PROBLEMS} word problems",
+                remedy=f"at most {OWN_PROBLEMS}, or export {MATHS_VARIABLE}=FILE with more",
+            )
         self.parser = self.variables.get(PARSER_VARIABLE) or ""
         if not self.parser:
             raise UsageError(
@@ -217,13 +224,11 @@ class Quality:
             for name in sorted(wanted.keys() | got.keys())
             if got.get(name) != wanted.get(name)
         ]
-        gaps += [
-            f"text {name} has a log likelihood of 0, which is no score"
-            for name, its in found.texts.items()
-            if any(one.log_likelihood == 0 for one in its)
-        ]
         if not gaps and letter == "A":
             gaps = [f"the reference gives text {name} no perplexity" for name in unscored(found)]
+            if found.silent:  # lm-eval leaves the same of a request that failed: not to be compared with
+                silent = f"{found.silent} of {len(found.maths)} answers of the reference to word problems"
+                gaps.append(f"{silent} have no text: see the server's log for requests that failed")
         return gaps
 
     def ask(self, letter: str) -> ArmScores:
@@ -235,6 +240,7 @@ class Quality:
         )
         watched = Watched()
         maths: dict[str, bool] = {}
+        said: list[str] = []
         texts: dict[str, list[TextScore]] = {}
         talks: dict[str, Talk] = {}
         tokens: list[Number] = []
@@ -243,7 +249,8 @@ class Quality:
             engine = ServedEngine(server)  # counts plain texts, whatever the profile's prompts are
             answers = self.evaluate(server, letter)
             maths.update({one.item: one.right for one in answers.maths})
-            tokens.append(mean_tokens(engine, [one.said for one in answers.maths]))
+            said.extend(one.said for one in answers.maths if one.said)
+            tokens.append(mean_tokens(engine, said))
             texts.update(scored_texts(engine, self.texts, answers.log_likelihoods))
             talks.update(self.converse(server))
 
@@ -253,6 +260,7 @@ class Quality:
             arm=arm.text,
             problems=(*boot_problems(setup, arm, run, watched), *watched.problems),
             maths=maths,
+            silent=len(maths) - len(said),
             mean_tokens=tokens[0] if tokens else Number(None, "the arm was not asked"),
             texts=texts,
             talks=talks,
@@ -358,7 +366,7 @@ def scored_texts(
 
 
 def mean_tokens(engine: Engine, answers: Sequence[str]) -> Number:
-    """Tokens of an answer, by the server's tokenizer."""
+    """Tokens of an answer that has text, by the server's tokenizer."""
     if not answers:
         return Number(None, "no word problem was answered")
     return Number(sum(len(engine.encode(answer)) for answer in answers) / len(answers))

@@ -17,8 +17,12 @@ ALL = "all"
 """The case over all splits of the texts."""
 OWN = ("loops_a", "truncated_a")
 """Faults of the reference: no regression of the subject, but nobody should overlook them."""
+NO_REFERENCE = 0.5
+"""The share of completions over which a fault, of which the subject has no more, makes the reference none.
 
-NOTHING_LEFT = "the reference does it in every completion, so none is left to do worse in"
+What broke most of A may have broken B as well: only where most completions are whole do they show anything.
+"""
+NOTHING_LEFT = "the reference does it in more than half of its completions, so it is no reference"
 
 
 def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict, str]:
@@ -33,6 +37,8 @@ def judge(first: ArmScores, second: ArmScores, policy: Policy) -> tuple[Verdict,
     seen = "no loss at all" if detectable is None else f"a loss of {detectable:.1%} in 80% of cases"
     lost = f"{paired.only_a} items lost, {paired.only_b} won of {paired.items}, p {paired.p_loss:.3f}"
     words = f"{lost}; would have seen {seen}"
+    if second.silent:
+        words += f"; {second.silent} of {paired.items} answers of B have no text"
     if faults := [
         f"{one.case} {one.metric} {one.value}" for one in records if one.metric in OWN and one.value
     ]:
@@ -77,11 +83,12 @@ def talk_records(case: str, first: Talk, second: Talk) -> list[Record]:
     ]
     faults = {"loops": (first.loops, second.loops), "truncated": (first.truncated, second.truncated)}
     for fault, (a, b) in faults.items():
+        comparable = b > a or a <= first.completions * NO_REFERENCE
         found += [
             Record(case, f"{fault}_a", a, "completions"),
             Record(case, f"{fault}_b", b, "completions"),
             Record(case, f"more_{fault}", b - a, "completions")
-            if a < first.completions
+            if comparable
             else Record(case, f"more_{fault}", None, "completions", reason=NOTHING_LEFT),
         ]
     return found
@@ -128,10 +135,6 @@ def unscored(scores: ArmScores) -> list[str]:
 
 
 def parts(scores: ArmScores, name: str) -> list[Scored]:
-    """The scored parts of a split, or of all."""
+    """The scored parts of a split, or of all; a log likelihood of 0 is no score."""
     chosen_texts = scores.texts.values() if name == ALL else [scores.texts[name]]
-    return [
-        Scored(math.nan if one.log_likelihood is None else one.log_likelihood, one.tokens)
-        for text in chosen_texts
-        for one in text
-    ]
+    return [Scored(one.log_likelihood or math.nan, one.tokens) for text in chosen_texts for one in text]

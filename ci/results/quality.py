@@ -40,6 +40,8 @@ class ArmScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Why nothing of this boot may be compared; empty if it may."""
     maths: dict[str, bool]
     """Whether each item was answered rightly."""
+    silent: Count = 0
+    """Items without text, none of them right: the model said nothing, or the request failed."""
     mean_tokens: Number
     """Of an answer."""
     texts: dict[str, list[TextScore]]

@@ -139,9 +139,9 @@ def test_too_few_items(model: Model, command: Command) -> None:
     )
 
 
-@pytest.mark.parametrize("logprob", [-1e6, float("nan"), float("-inf")])
+@pytest.mark.parametrize("logprob", [-1e6, float("nan"), float("-inf"), -0.0])
 def test_broken_scores(model: Model, command: Command, logprob: float) -> None:
-    """Scores that give no perplexity are a regression of the subject, and make the reference none."""
+    """Scores that give no perplexity, as of tokens all certain, are a regression, and make A no reference."""
     model.plans["patched"] = {"logprob": logprob}
     for _ in range(2):  # as asked, and as kept
         code, out = command("--items", "40")
@@ -162,7 +162,8 @@ def test_broken_scores(model: Model, command: Command, logprob: float) -> None:
         ({"problems": ["it was cut"]}, "it was cut"),
         ({"maths": {}}, "the set of word problems has 0 answers, not 40"),
         ({"maths": {"0-0": True}}, "the set of word problems has 1 answers, not 40"),
-        ({"texts": {"en": [{"log_likelihood": 0.0, "tokens": 1}] * 3}}, "text en has a log likelihood of 0"),
+        ({"silent": 2}, "2 of 40 answers of the reference to word problems have no text"),
+        ({"texts": {"en": [{"log_likelihood": 0.0, "tokens": 1}] * 3}}, "the reference gives text en no"),
         ({"texts": {}}, "text en has 0 answers, not 3"),
         ({"texts": {"en": [{"log_likelihood": -1.0, "tokens": 0}] * 3}}, "text en has 0 answers, not 3"),
         ({"texts": {"en": [{"log_likelihood": None, "tokens": 1}] * 3}}, "the reference gives text en no"),
@@ -189,13 +190,30 @@ def test_as_many_as_there_are(model: Model, command: Command) -> None:
     assert (code, "0 items lost, 0 won of 40" in out, len(model.booted)) == (0, True, 2)
 
 
+def with_samples(
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    arms: str = "AB",
+) -> None:
+    """Have the samples of word problems of these arms changed as soon as lm-eval has left them."""
+
+    def run(asked: Any, env: Any, log: Path) -> None:
+        stand_in(asked, env, log)
+        for path in log.parent.glob(f"**/samples_{lmeval.MATHS}_*.jsonl"):
+            if log.parent.name[-1] in arms:
+                lines = change([json.loads(line) for line in path.read_text().splitlines()])
+                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    monkeypatch.setattr(lmeval, "run", run)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda lines: lines[-10:], "the set of word problems has 10 answers, not 40"),
         (lambda lines: [*lines, lines[0] | {"exact_match": 0.0}], "doc_id 39 where 40 belongs"),
-        (lambda lines: [one | {"resps": [[""]]} for one in lines], "40 of 40 word problems have no answer's"),
-        (lambda lines: [*lines[:-1], lines[-1] | {"resps": [[None]]}], "1 of 40 word problems have no"),
+        (lambda lines: [one | {"resps": [[""]]} for one in lines], "40 of 40 answers of the reference"),
+        (lambda lines: [*lines[:-1], lines[-1] | {"resps": [[None]]}], "1 of 40 answers of the reference"),
         (lambda _: [], "the set of word problems has 0 answers, not 40"),
     ],
 )
@@ -206,26 +224,30 @@ def test_unanswered_items(
     change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
     words: str,
 ) -> None:
-    """An arm that did not answer each word problem, once and with a text, is not compared."""
-
-    def run(asked: Any, env: Any, log: Path) -> None:
-        stand_in(asked, env, log)
-        for path in log.parent.glob(f"**/samples_{lmeval.MATHS}_*.jsonl"):
-            lines = change([json.loads(line) for line in path.read_text().splitlines()])
-            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    monkeypatch.setattr(lmeval, "run", run)
+    """A reference that did not answer each word problem, once and with a text, is not compared."""
+    with_samples(monkeypatch, change)
     code, out = command("--items", "40")
     assert (code, len(model.booted)) == (2, 1)
     assert f"{KEPT.resolve()}/A.failed.json" in out
     assert words in next(line for line in out.splitlines() if line.startswith("verdict: invalid"))
 
 
-def test_scores_of_zero(model: Model, command: Command) -> None:
-    """A subject to which every token is certain is no better one."""
-    model.plans["patched"] = {"logprob": -0.0}
-    code, out = command("--items", "40")
-    assert (code, "text en has a log likelihood of 0, which is no score" in out) == (2, True)
+@pytest.mark.parametrize(("silent", "code"), [(1, 0), (8, 1), (40, 1)])
+def test_answers_without_text(
+    model: Model, command: Command, monkeypatch: pytest.MonkeyPatch, silent: int, code: int
+) -> None:
+    """An answer of the subject without text is a wrong one, as asked and as kept."""
+    with_samples(
+        monkeypatch,
+        lambda lines: [one | {"resps": [[""]]} for one in lines[:silent]] + lines[silent:],
+        arms="B",
+    )
+    for _ in range(2):
+        got, out = command("--items", "40")
+        assert (got, f"{silent} items lost, 0 won of 40" in out) == (code, True)
+        assert f"; {silent} of 40 answers of B have no text" in out
+    assert len(model.booted) == 2
+    assert ("mean_tokens_b      not read" in out) is (silent == 40)
 
 
 def test_other_tokens(model: Model, command: Command) -> None:
@@ -280,6 +302,14 @@ def test_no_items(model: Model, command: Command, items: str) -> None:
     """No item is not all of them."""
     code, out = command("--items", items)
     assert (code, f"--items {items}: at least 1" in out, model.booted) == (2, True, [])
+
+
+def test_more_items_than_there_are(model: Model, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """lm-eval's own source has 1319 word problems: more are refused before a boot."""
+    monkeypatch.delenv(quality_inputs.MATHS_VARIABLE)
+    monkeypatch.setattr(quality.Quality, "scores", lambda *_, **__: pytest.fail("it was asked"))
+    code, out = command("--items", "1320")
+    assert (code, "--items 1320: GSM8K has 1319 word problems" in out, model.booted) == (2, True, [])
 
 
 def test_texts(tmp_path: Path) -> None:

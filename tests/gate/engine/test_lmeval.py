@@ -126,11 +126,13 @@ def test_each_item_once(tmp_path: Path, task: str, numbers: list[Any], words: st
 
 
 @pytest.mark.parametrize("said", [None, "", " \n", 5])
-def test_silent(tmp_path: Path, said: object) -> None:
-    """An item whose request failed has no text: that is no wrong answer."""
-    leave(tmp_path, MATHS, MATHS_LINE, {**MATHS_LINE, "doc_id": 1, "resps": [[said]], "exact_match": 0.0})
-    with pytest.raises(LmEvalError, match="1 of 2 word problems have no answer's text"):
-        read_answers(tmp_path, [])
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_silent(tmp_path: Path, said: object, right: float) -> None:
+    """An item without text is never right, and can be told from others."""
+    leave(tmp_path, MATHS, MATHS_LINE, {**MATHS_LINE, "doc_id": 1, "resps": [[said]], "exact_match": right})
+    assert [(one.right, one.said) for one in read_answers(tmp_path, []).maths] == [
+        *((True, " 1 and 3 make 4."), (False, ""))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,15 @@ def test_unreadable(tmp_path: Path, task: str, line: dict[str, Any], words: str)
     leave(tmp_path, task, line)
     with pytest.raises(LmEvalError, match=words):
         read_answers(tmp_path, ["en"])
+
+
+def test_too_deep(tmp_path: Path) -> None:
+    """A line that nests too deeply to be read is an error with its file, too."""
+    leave(tmp_path, MATHS, MATHS_LINE)
+    (path,) = tmp_path.glob("**/samples_*.jsonl")
+    path.write_text("[" * 200_000 + "\n")
+    with pytest.raises(LmEvalError, match=f"{path}: RecursionError"):
+        read_answers(tmp_path, [])
 
 
 def test_no_answers(tmp_path: Path) -> None:

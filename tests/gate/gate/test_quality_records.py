@@ -124,14 +124,37 @@ def test_the_reference_loops(loops: int) -> None:
 
 
 @pytest.mark.parametrize("fault", ["loops", "truncated"])
-def test_the_reference_is_no_reference(fault: str) -> None:
-    """Where every completion of the reference loops or is cut, equal conversations are no pass."""
-    whole = scores(talks={"mission": replace(Talk(60, 58, 0, 0), **{fault: 60})})
-    verdict, words = judge(whole, whole, POLICY)
-    assert verdict is Verdict.INCONCLUSIVE
-    assert words.endswith(f"{NOTHING_LEFT}: tools-mission more_{fault}")
-    (record,) = (one for one in records_of(whole, whole) if one.metric == f"more_{fault}")
-    assert (record.value, record.reason) == (None, NOTHING_LEFT)
+@pytest.mark.parametrize(
+    ("theirs", "ours", "verdict", "more"),
+    [
+        (30, 30, Verdict.PASS, 0),
+        (31, 31, Verdict.INCONCLUSIVE, None),
+        (31, 0, Verdict.INCONCLUSIVE, None),
+        (59, 59, Verdict.INCONCLUSIVE, None),
+        (60, 60, Verdict.INCONCLUSIVE, None),
+        (59, 60, Verdict.REGRESSED, 1),
+    ],
+)
+def test_the_reference_is_no_reference(
+    fault: str, theirs: int, ours: int, verdict: Verdict, more: int | None
+) -> None:
+    """Where most completions of the reference loop or are cut, no worse conversations are no pass."""
+    first, second = (
+        scores(talks={"mission": replace(Talk(60, 58, 0, 0), **{fault: count})}) for count in (theirs, ours)
+    )
+    got, words = judge(first, second, POLICY)
+    assert got is verdict
+    assert words.endswith(f"{NOTHING_LEFT}: tools-mission more_{fault}") is (more is None)
+    (record,) = (one for one in records_of(first, second) if one.metric == f"more_{fault}")
+    assert (record.value, record.reason) == (more, NOTHING_LEFT if more is None else None)
+
+
+def test_answers_without_text() -> None:
+    """Those of the subject are named: each is a wrong answer, and requests that failed may be among them."""
+    verdict, words = judge(scores(), scores(maths=lost(5), silent=5), POLICY)
+    assert verdict is Verdict.REGRESSED
+    assert "; 5 of 200 answers of B have no text; out of bounds: gsm8k p_loss" in words
+    assert "no text" not in judge(scores(), scores(), POLICY)[1]
 
 
 def test_too_few_items() -> None:
@@ -166,9 +189,10 @@ def test_mismatch() -> None:
     assert (mismatch(scores(), other) or ("",))[0] == "count different tokens of text da"
 
 
-def test_broken_scores() -> None:
-    """A split without scores is out of bounds in numbers that can be recorded, and no reference."""
-    broken = scores(texts=scores().texts | {"da": [TextScore(None, 50)]})
+@pytest.mark.parametrize("score", [None, 0.0, -0.0])
+def test_broken_scores(score: float | None) -> None:
+    """A split with a part unscored is out of bounds in numbers that can be recorded, and no reference."""
+    broken = scores(texts={"en": scores().texts["en"], "da": [TextScore(-110.0, 49), TextScore(score, 1)]})
     assert (unscored(scores()), unscored(broken)) == ([], ["da"])
     verdict, words = judge(scores(), broken, POLICY)
     assert verdict is Verdict.REGRESSED
