@@ -40,15 +40,19 @@ def test_answers(measure: Any, scores: tuple[ArmScores, ArmScores]) -> None:
 
 
 def check(scores: tuple[ArmScores, ArmScores]) -> None:
-    """Refuse answers that must not be compared."""
+    """Refuse answers that must not be compared, or that show nothing."""
     problems = [problem for one in scores for problem in one.problems]
-    refuse(problems, remedy="mend it, then ask again: nox -s quality")
+    if not problems:
+        verdict, why = judge(*scores, POLICY)
+        problems = [why] if verdict is Verdict.INCONCLUSIVE else []
+    refuse(problems, remedy="mend it, then ask both arms again: nox -s quality -- --fresh")
 
 
 @pytest.fixture
 def comparable(scores: tuple[ArmScores, ArmScores]) -> tuple[ArmScores, ArmScores]:
-    """Answers that may be compared: nothing can be shown on others."""
+    """Answers that may be compared, to a reference that is one: nothing can be shown on others."""
     check(scores)
+    check((scores[0], scores[0]))
     return scores
 
 

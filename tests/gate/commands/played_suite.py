@@ -28,7 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
             patch.setattr(profile, "load_profile", lambda _name: played_machine.PROFILE)
         case "quality":
             served = played_model.played_profile()
-            played_model.play(folder, patch).plans |= dict.fromkeys(played_machine.ARMS, plan)
+            plans = {arm: plan | plan.get(arm, {}) for arm in played_machine.ARMS}
+            played_model.play(folder, patch).plans |= plans
             patch.setattr(profile, "load_profile", lambda _name: served)
         case _:
             folder.mkdir()

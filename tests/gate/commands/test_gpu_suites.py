@@ -125,6 +125,25 @@ def test_answers_that_cannot_be_compared(suite: Suite) -> None:
     assert ("control-lost-items", "red") not in values
 
 
+@pytest.mark.parametrize(
+    ("plan", "words"), [({"wrong": 1}, "seen no loss at all"), ({"fault": "loop"}, "it is no reference")]
+)
+def test_answers_that_show_nothing(suite: Suite, plan: Any, words: str) -> None:
+    """A reference with nothing right, or in loops, is refused, and no control is played on it."""
+    red, values = suite("quality", plan=plan)
+    assert words in red["test_answers"].why
+    assert {row.verdict for row in red.values()} == {Verdict.INVALID}
+    assert {case for case, metric in values if metric == "red"} == {"control-loop"}
+
+
+def test_a_regression_from_no_reference(suite: Suite) -> None:
+    """What is worse than a reference with nothing right is on record; controls are not played on that one."""
+    red, values = suite("quality", plan={"wrong": 1, ARMS[1]: {"logprob": -0.51}})
+    assert values["perplexity-en", "ratio"] == pytest.approx(1.01, rel=1e-3)
+    assert red.keys() == {"test_lost_items_are_seen", "test_worse_text_is_seen"}
+    assert {row.verdict for row in red.values()} == {Verdict.INVALID}
+
+
 def test_rows(suite: Suite, tmp_path: Path) -> None:
     """Boots that adopt the pool pass every rule; an engine without breaks is a control that stayed green."""
     red, values = suite("membudget", "-k", "not left")
