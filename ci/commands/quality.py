@@ -368,7 +368,7 @@ def scored_texts(
 def mean_tokens(engine: Engine, answers: Sequence[str]) -> Number:
     """Tokens of an answer that has text, by the server's tokenizer."""
     if not answers:
-        return Number(None, "no word problem was answered")
+        return Number(None, "no answer has text")
     return Number(sum(len(engine.encode(answer)) for answer in answers) / len(answers))
 
 
