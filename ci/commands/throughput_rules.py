@@ -11,7 +11,8 @@ from ci.errors import UsageError
 from ci.gate.ab import Design, Noise
 from ci.gate.cell import noise_for
 from ci.gate.policy import Direction, Kind, Rule
-from ci.gate.throughput import PAIRED, UNITS, Judge, boot_deviation
+from ci.gate.throughput import Judge, boot_deviation
+from ci.gate.throughput_validity import PAIRED, UNITS
 from ci.results.aa import AA_FILE, read_aa
 from ci.results.records import Record, RunHead, Scalar, Subject
 

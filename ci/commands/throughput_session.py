@@ -34,9 +34,9 @@ from ci.gate.throughput import (
     judge_points,
     records_of,
     results_of,
-    session_problems,
     unread_problems,
 )
+from ci.gate.throughput_validity import session_problems
 from ci.gate.verdict import Verdict, last_line, overall
 from ci.lanes.conditions import read_conditions, read_gpus
 from ci.lanes.gpu import GpuState, load_average, read_state

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from ci.gate.ab import ERROR, Design, Noise, decide_session, estimate_at, pair_ratios
 from ci.gate.looks import look_tails
-from ci.gate.throughput import UNITS, Judge, session_of
+from ci.gate.throughput import Judge, session_of
+from ci.gate.throughput_validity import UNITS
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead

@@ -13,8 +13,8 @@ from ci.commands.throughput import chosen
 from ci.commands.throughput_session import Outcome, Throughput
 from ci.engine.abba import SessionOpenError
 from ci.engine.profile import load_profile
-from ci.gate.throughput import session_problems
 from ci.gate.throughput_controls import injections, poisoned
+from ci.gate.throughput_validity import session_problems
 from ci.results.recorder import add_conditions
 
 PROFILES = {

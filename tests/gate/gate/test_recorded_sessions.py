@@ -15,17 +15,9 @@ from ci.engine.abba import SessionError, finished_boots, read_head
 from ci.engine.profile import load_profile
 from ci.gate.ab import ERROR, Estimate, Noise, estimate_at, pair_ratios, percent
 from ci.gate.looks import look_tails
-from ci.gate.throughput import (
-    Judge,
-    Judged,
-    enough,
-    judge_points,
-    records_of,
-    results_of,
-    session_of,
-    session_problems,
-)
+from ci.gate.throughput import Judge, Judged, enough, judge_points, records_of, results_of, session_of
 from ci.gate.throughput_controls import INJECTED_LOSS, injections
+from ci.gate.throughput_validity import session_problems
 from ci.gate.verdict import Verdict
 from ci.report.throughput import render_judged, render_texts
 from ci.results.records import AbSession

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci.gate.ab import ERROR, Design, Noise, decide_session, pair_ratios
-from ci.gate.throughput import Judge, enough, session_of, session_problems
+from ci.gate.throughput import Judge, enough, session_of
 from ci.gate.throughput_controls import (
     INJECTED_LOSS,
     Injection,
@@ -20,6 +20,7 @@ from ci.gate.throughput_controls import (
     reach_of,
     slowed,
 )
+from ci.gate.throughput_validity import session_problems
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number
