@@ -12,15 +12,13 @@ from msgspec.structs import replace
 from ci.gate.ab import ERROR, Design, Noise, decide_session, estimate_at, pair_ratios
 from ci.gate.looks import look_tails
 from ci.gate.throughput import Judge, session_of
-from ci.gate.throughput_validity import UNITS
+from ci.gate.throughput_validity import RATE, UNITS
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number, PointMeasure, SessionHead
 
 INJECTED_LOSS = 0.10
 """A slowdown that a session on a quiet machine must see."""
-RATE = "tok/s"
-"""The unit of which less is a loss; of milliseconds it is more."""
 POISON = 2.6
 """The specification's artifact: so many times slower in every process that loads it."""
 

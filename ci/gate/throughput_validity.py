@@ -10,12 +10,14 @@ from ci.results.throughput import BootMeasure, Number, SessionHead
 
 SHARED = "shared:"
 """How a session's lineage begins in which all boots have one compile cache."""
+RATE = "tok/s"
+"""The unit of which less is a loss; of milliseconds it is more."""
 UNITS = {
     "step_ms": "ms",
     "isolated_step_ms": "ms",
     "prefill_ms": "ms",
-    "decode_tok_s": "tok/s",
-    "isolated_tok_s": "tok/s",
+    "decode_tok_s": RATE,
+    "isolated_tok_s": RATE,
     "tokens_per_step": "tokens",
 }
 PAIRED = tuple(UNITS)
@@ -193,6 +195,6 @@ def paces(boots: Sequence[BootMeasure], point: str) -> list[tuple[float, BootMea
         values = [number_of(boot, point, metric).value for boot in boots]
         known = [value for value in values if value is not None]
         if len(known) == len(boots):
-            times = [1 / value if UNITS[metric] == "tok/s" else value for value in known]
+            times = [1 / value if UNITS[metric] == RATE else value for value in known]
             return list(zip(times, boots, strict=True))
     return []

@@ -5,10 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from ci.gate.ab import Design, Noise
+from ci.gate.throughput import Judge
 from ci.results.throughput import ArmSeen, BootMeasure, Number, PointMeasure, SessionHead
 
 POINT = "prose-6747"
 ARMS = ("token-units", "patched")
+DESIGN = Design(0.005, 8)
+QUIET = Noise(squares=30 * 2e-6, df=30, sessions=5)
+"""A lane whose boots vary by 0.1%: pairs by the square root of two times that."""
+JUDGE = Judge("step_ms", higher_is_better=False, design=DESIGN, noise_of=lambda _point: QUIET)
+PREFILL = Judge("prefill_ms", higher_is_better=False, design=Design(0.05, 8), noise_of=lambda _point: QUIET)
 
 
 def head(

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ci.gate.ab import Design, Estimate, Noise
 from ci.gate.throughput import (
-    Judge,
     Judged,
     awaits_confirmation,
     boot_deviation,
@@ -24,15 +23,19 @@ from ci.gate.throughput import (
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number
-from tests.gate.gate.boots import ARMS, POINT, boot, boots, changed, head, point
-
-DESIGN = Design(0.005, 8)
-QUIET = Noise(squares=30 * 2e-6, df=30, sessions=5)
-"""A lane whose boots vary by 0.1%: pairs by the square root of two times that."""
-
-
-JUDGE = Judge("step_ms", higher_is_better=False, design=DESIGN, noise_of=lambda _point: QUIET)
-PREFILL = Judge("prefill_ms", higher_is_better=False, design=Design(0.05, 8), noise_of=lambda _point: QUIET)
+from tests.gate.gate.boots import (
+    ARMS,
+    DESIGN,
+    JUDGE,
+    POINT,
+    PREFILL,
+    QUIET,
+    boot,
+    boots,
+    changed,
+    head,
+    point,
+)
 
 
 @pytest.mark.parametrize(

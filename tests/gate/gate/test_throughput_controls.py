@@ -24,11 +24,8 @@ from ci.gate.throughput_validity import session_problems
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
 from ci.results.throughput import BootMeasure, Number
-from tests.gate.gate.boots import POINT, boots, head, point
+from tests.gate.gate.boots import DESIGN, POINT, QUIET, boots, head, point
 
-DESIGN = Design(0.005, 8)
-QUIET = Noise(squares=30 * 2e-6, df=30, sessions=5)
-"""A lane whose boots vary by 0.1%."""
 JUDGE = Judge("step_ms", higher_is_better=False, design=DESIGN, noise_of=lambda _point: Noise())
 
 

@@ -7,9 +7,7 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from ci.gate.ab import Design, Noise
 from ci.gate.throughput import (
-    Judge,
     enough,
     judge_points,
     records_of,
@@ -18,15 +16,7 @@ from ci.gate.throughput import (
 from ci.gate.throughput_validity import PACES, disagreements, session_problems
 from ci.gate.verdict import Verdict
 from ci.results.throughput import BootMeasure, Number
-from tests.gate.gate.boots import POINT, boot, boots, changed, head, point
-
-DESIGN = Design(0.005, 8)
-QUIET = Noise(squares=30 * 2e-6, df=30, sessions=5)
-"""A lane whose boots vary by 0.1%: pairs by the square root of two times that."""
-
-
-JUDGE = Judge("step_ms", higher_is_better=False, design=DESIGN, noise_of=lambda _point: QUIET)
-PREFILL = Judge("prefill_ms", higher_is_better=False, design=Design(0.05, 8), noise_of=lambda _point: QUIET)
+from tests.gate.gate.boots import JUDGE, POINT, boot, boots, changed, head, point
 
 
 def test_good_boots() -> None:
