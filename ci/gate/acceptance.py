@@ -183,6 +183,8 @@ def _check_helps(row: Row, policy: Policy) -> None:
 
 
 def _unchanged(row: Row) -> bool:
+    if row.baseline is None:  # two arms can pass without one
+        return False
     same = row.baseline == row.got and row.cause is Cause.COMPARED
     return same or row.verdict is Verdict.PASS
 

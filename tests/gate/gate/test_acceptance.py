@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from ci.gate.acceptance import Accepted, AcceptError, Step, accept_suite, new_aa_sessions
+from ci.gate.verdict import Verdict
 from ci.proof.checkout import boots
 from ci.results.folder import RECORDS_FILE, FileProblem
 from ci.results.jsonl import encode
@@ -342,6 +343,15 @@ def test_a_slower_arm_cannot_be_accepted() -> None:
     assert "policy.toml: rule 8 property/limits/speed ab 0.005" in caught.value.remedy
     open_ = _limited("speed", 10.0, boots(0.004, "r1", noise=0.003))
     assert _by_key(_accept(open_))["limits", "speed"] == (10.0, "Bob")
+
+
+def test_a_comparison_that_passes_is_stored_once() -> None:
+    """Two arms can pass without a baseline: the first value is added, a later one does not move it."""
+    sample = _limited("speed", 10.0, boots(0.0, "r0"))
+    assert {row.verdict for row in sample.verdict().rows if row.case == "limits"} == {Verdict.PASS}
+    assert _by_key(_accept(sample, "limits"))["limits", "speed"] == (10.0, "Bob")
+    sample.accept("limits", "speed", 10.2, "ms")
+    assert _accept(sample, "limits").changes == ()
 
 
 MOVED = Remeasure("0.28.0", "the pin moved")
