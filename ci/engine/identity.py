@@ -94,8 +94,8 @@ def environments(mark: str) -> list[dict[str, str]]:
     found = []
     for pid, _ in orphans.marked(mark):
         with suppress(OSError):
-            environment = parse_environ((orphans.PROC / str(pid) / "environ").read_bytes())
-            # A process that is just executing another program shows an empty one for a moment.
+            environment = parse_environ(orphans.environment_of(pid))
+            # Read once more, it may be gone or another process.
             if environment.get(orphans.MARK) == mark:
                 found.append(environment)
     return found

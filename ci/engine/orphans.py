@@ -13,6 +13,9 @@ PROC = Path("/proc")
 MARK = "FORKPROOF_BOOT"
 """Carried by every process of a boot; its value names the boot and the process that asked for it."""
 POLL_S = 0.05
+EXEC_S = 0.2
+"""How long a process may show no environment; it takes microseconds, more where it is kept from its core."""
+EXEC_POLL_S = 0.001
 
 
 def new_mark() -> str:
@@ -33,7 +36,7 @@ def marked(mark: str | None = None) -> Iterator[tuple[int, str]]:
 def mark_of(pid: int) -> str | None:
     """The mark of a process; None if it has none, has ended, or is somebody else's."""
     try:
-        environment = (PROC / str(pid) / "environ").read_bytes()
+        environment = environment_of(pid)
     except OSError:
         return None
     prefix = MARK.encode() + b"="
@@ -41,6 +44,22 @@ def mark_of(pid: int) -> str | None:
         if variable.startswith(prefix):
             return variable.removeprefix(prefix).decode(errors="replace")
     return None
+
+
+def environment_of(pid: int) -> bytes:
+    """What /proc shows of it. For a moment in which a process executes another program that is nothing:
+    it is looked at again, unless it has no memory either, as a zombie and a thread of the kernel.
+
+    Raises:
+        OSError: the process has ended, or is somebody else's.
+    """
+    folder = PROC / str(pid)
+    deadline = time.monotonic() + EXEC_S
+    while not (found := (folder / "environ").read_bytes()) and time.monotonic() < deadline:
+        if (folder / "statm").read_text().startswith("0 "):
+            break
+        time.sleep(EXEC_POLL_S)
+    return found
 
 
 def started(pid: int) -> int | None:

@@ -65,14 +65,18 @@ class Server:
     """With `{port}` where the port goes."""
     env: Mapping[str, str]
     log: Path
-    port: int = field(default_factory=lambda: free_port())
+    port: int = 0
+    """Chosen at the start, and kept from others until the end."""
     mark: str = field(default_factory=new_mark)
     pid: int | None = None
     ended: Ended | None = None
     _keeper: subprocess.Popen[bytes] | None = None
+    _kept: socket.socket | None = None
 
     def __enter__(self) -> Server:
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._kept = keep_port()
+        self.port = self._kept.getsockname()[1]
         command = [word.replace("{port}", str(self.port)) for word in self.command]
         self._keeper = subprocess.Popen(
             [sys.executable, "-m", "ci.engine.keeper", str(self.log), *command],
@@ -185,6 +189,8 @@ class Server:
         swept = (*said.get("swept", ()), *end_marked(self.mark))
         if keeper.stdout:
             keeper.stdout.close()
+        if self._kept is not None:
+            self._kept.close()
         seconds = time.monotonic() - begun
         self.ended = Ended(said.get("exit"), bool(said.get("by_itself")), swept, seconds)
         return self.ended
@@ -212,8 +218,13 @@ def told(error: Exception) -> str:
     return " ".join([named, *said.decode(errors="replace").split()])
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def keep_port() -> socket.socket:
+    """A port that the system gives to nobody else while this socket is open.
+
+    A server may listen there that sets SO_REUSEADDR, as vLLM's and Python's own do. A port that is merely
+    free now can be another's before the server has started.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind((HOST, 0))
+    return kept

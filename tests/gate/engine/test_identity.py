@@ -110,9 +110,11 @@ def test_environments_are_those_of_the_processes() -> None:
     assert environments(new_mark()) == []
 
 
-def test_a_process_that_just_starts_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """While it executes another program its environment is empty, which would look like another flag."""
-    for pid, environment in (("7", b"FORKPROOF_BOOT=mine\0A=1\0"), ("8", b"")):
+def test_a_process_that_is_another_by_now_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What no longer carries the mark would look like another flag."""
+    for pid, environment in (("7", b"FORKPROOF_BOOT=mine\0A=1\0"), ("8", b"A=2\0")):
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "environ").write_bytes(environment)
     monkeypatch.setattr(orphans, "PROC", tmp_path)

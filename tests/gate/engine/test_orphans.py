@@ -6,7 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import pytest
+
+from ci.engine import orphans
 from ci.engine.orphans import abandoned, end_marked, mark_of, new_mark, owner_lives, started
 
 PATIENCE_S = 8.0
@@ -43,3 +47,29 @@ def test_what_cannot_be_read() -> None:
     """A process that is gone has neither mark nor start."""
     assert mark_of(2**22 + 1) is None
     assert started(2**22 + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "filled", "mark"),
+    [("900 1", True, "mine"), ("900 1", False, None), ("0 0", True, None)],
+    ids=["starts", "has no environment", "zombie"],
+)
+def test_a_process_that_just_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, memory: str, filled: bool, mark: str | None
+) -> None:
+    """While it executes another program its environment is empty: it is looked at again."""
+    folder = tmp_path / "8"
+    folder.mkdir()
+    (folder / "environ").write_bytes(b"")
+    (folder / "statm").write_text(memory)
+    now = iter(range(100))
+
+    def sleep(_seconds: float) -> None:
+        if filled:
+            (folder / "environ").write_bytes(b"A=1\0FORKPROOF_BOOT=mine\0")
+
+    monkeypatch.setattr(orphans, "PROC", tmp_path)
+    monkeypatch.setattr(orphans, "EXEC_S", 5)
+    monkeypatch.setattr(orphans.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(orphans.time, "sleep", sleep)
+    assert mark_of(8) == mark

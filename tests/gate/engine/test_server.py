@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ci.engine.orphans import abandoned, end_marked, marked
-from ci.engine.server import Health, Server, ServerError
+from ci.engine.server import HOST, Health, Server, ServerError
 from tests.gate.engine.listener import played
 
 HERE = Path(__file__).parent
@@ -74,6 +75,18 @@ def test_a_boot_that_answers(tmp_path: Path) -> None:
     assert not server.ended.by_itself
     assert all_gone(found)
     assert server.log.read_bytes() == BOOT_LOG.read_bytes()
+
+
+def test_the_port_is_kept(tmp_path: Path) -> None:
+    """From before the server listens until it has ended nobody else gets its port."""
+    with stand_in(tmp_path) as server:
+        for _ in range(2):
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind((HOST, server.port))
+            assert server.wait_healthy(20) is Health.READY
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((HOST, server.port))
 
 
 @pytest.mark.parametrize("traits", [["escapes"], ["deaf", "escapes"]], ids="-".join)
