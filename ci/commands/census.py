@@ -11,6 +11,7 @@ from ci.commands import boots, review
 from ci.engine.boot import BootRun
 from ci.engine.bootlog import read_boot_log
 from ci.engine.census import questions, take_census
+from ci.engine.identity import DEBUG
 from ci.engine.logtext import read_log
 from ci.engine.profile import Profile, load_profile
 from ci.engine.server import Server
@@ -33,7 +34,6 @@ examples:
 A boot prints dispatch lines with VLLM_INT4_MQ_3D_DEBUG=1. What a captured graph replays prints nothing:
 the table says which graph mode the boot had.
 """
-DEBUG = "VLLM_INT4_MQ_3D_DEBUG"
 LOG_LIMIT_BYTES = 1 << 28
 
 

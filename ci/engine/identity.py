@@ -29,6 +29,8 @@ GATE_SETS = (
 """How the names of variables begin that every boot gets from the gate: its imports and caches are these."""
 DEBUG = "VLLM_INT4_MQ_3D_DEBUG"
 """The arm's instrument. It runs during a measurement, so it is off in every boot that is timed."""
+TIMED_SETS = (*GATE_SETS, DEBUG)
+"""The same of a boot that is timed."""
 UNPATCHED = "stock"
 """The arm without a patch, which has no instrument."""
 SUBJECT, PREVIOUS = "@subject", "@previous"
@@ -58,7 +60,7 @@ def parse_arm(text: str) -> ArmUnderTest:
             raise UsageError(
                 f"{text!r}: {word!r} is not a flag NAME=VALUE", remedy="packed+VLLM_INT4_MQ_3D=0"
             )
-        if name.startswith((*GATE_SETS, DEBUG)):
+        if name.startswith(TIMED_SETS):
             raise UsageError(f"{text!r}: {name} is set by the gate itself", remedy="leave it out")
         flags[name] = value
     if not arm:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ci.engine.identity import GATE_SETS, parse_arm
+from ci.engine.identity import GATE_SETS, TIMED_SETS, parse_arm
 from ci.errors import GateError, UsageError
 
 PROFILES = Path(__file__).parent / "profiles"
@@ -201,7 +201,7 @@ def parse_profile(text: str, path: Path) -> Profile:
     if not profile.serve.max_num_seqs:
         raise ProfileError(f"{path}: max_num_seqs must list at least one number of sequences")
     for name in profile.env:
-        if name.startswith(GATE_SETS):
+        if name.startswith(GATE_SETS if profile.measure is None else TIMED_SETS):
             raise ProfileError(f"{path}: env: {name} is set by the gate itself", remedy="leave it out")
     if profile.measure is not None:
         check_measure(profile, profile.measure, path)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci.engine.boot import serve_launch
-from ci.engine.identity import parse_arm
+from ci.engine.identity import DEBUG, parse_arm
 from ci.engine.profile import (
     PROFILES,
     Profile,
@@ -228,7 +228,7 @@ def test_what_the_gate_sets_itself(tmp_path: Path) -> None:
     launch = serve_launch(replace(bare, env={}), 4, variables=MODELS, in_process=True, **folders)
     made = launch.env.keys() - MODELS.keys()
     assert {"PYTHONPATH", "VLLM_CACHE_ROOT"} <= made
-    for name in made:
+    for name in (*made, DEBUG):  # the instrument, which is off in every timed boot
         in_env = TIMED.replace("VLLM_USE_FLASHINFER_SAMPLER", name)
         in_arm = TIMED.replace(ARMS, f'arms = ["@previous", "@subject+{name}=1"]')
         for text, where in ((in_env, "env"), (in_arm, r"measure\.arms")):
