@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -57,9 +59,9 @@ def judged(head: SessionHead, boots: list[BootMeasure]) -> Judged:
     return only
 
 
-def times(boots: list[BootMeasure]) -> list[float]:
+def times(boots: list[BootMeasure], point: str = POINT) -> list[float]:
     """The judged milliseconds per step, in the order of the boots."""
-    found = [one.isolated_step_ms.value for boot in boots if (one := boot.point(POINT))]
+    found = [one.isolated_step_ms.value for boot in boots if (one := boot.point(point))]
     return [value for value in found if value is not None]
 
 
@@ -190,3 +192,14 @@ def test_captured_page() -> None:
     judges, text = judging(head).judges(head.pairs), page("throughput.md")
     for point in head.points:
         assert captured_row(head, boots, judges, point) in text
+    shortest = [point for point in head.points if point.endswith("-24576")]
+    in_3d = [boot for boot in boots if boot.letter == "B"]
+    fast, slow = ranges(value for point in shortest for value in times(in_3d, point))
+    assert f"at 24,576 tokens 3D took {fast} ms in some boots and {slow} in others" in text
+
+
+def ranges(values: Iterable[float]) -> list[str]:
+    """The two groups between which the values leave the widest gap."""
+    found = sorted(values)
+    _, cut = max((after - before, place) for place, (before, after) in enumerate(pairwise(found), 1))
+    return [f"{group[0]:.1f} to {group[-1]:.1f}" for group in (found[:cut], found[cut:])]
