@@ -42,7 +42,7 @@ from ci.lanes.conditions import read_conditions, read_gpus
 from ci.lanes.gpu import GpuState, load_average, read_state
 from ci.report.throughput import render_announcement, render_boots, render_judged, render_texts
 from ci.results.records import Record
-from ci.results.throughput import SCHEMA_VERSION, BootMeasure, SessionHead
+from ci.results.throughput import SCHEMA_VERSION, BootMeasure, KeptSession, SessionHead
 from ci.stack.arms import Arm
 from ci.stack.manifest import read_manifest
 
@@ -97,7 +97,7 @@ class Outcome:
     boots: tuple[BootMeasure, ...]
     stopped: str | None
     """None if boots are left to run."""
-    earlier: tuple[SessionHead, Sequence[BootMeasure]] | None
+    earlier: KeptSession | None
     """The session that this one confirms or not."""
     refused: tuple[str, ...] = ()
     """What a census boot found wrong."""
@@ -163,33 +163,44 @@ class Throughput:
 
     def run(self, *, resume: bool, fresh: bool = False, blocks: int | None = None) -> Outcome:
         """Run what is left, after census and soak; everything is on disk after each boot."""
-        opened = open_session(self.folder, self.head(), self.ended, self.held, resume=resume, fresh=fresh)
+        opened = open_session(
+            self.folder, self.head(), self.ended, self.held, self.spoilt, resume=resume, fresh=fresh
+        )
         folder, head = opened.folder, opened.head
         for path in opened.aside:
             self.say(f"put aside: {path}\n")
         kept = tuple(finished_boots(folder))
-        stopped = end_of(kept, head.pairs, partial(self.stop, head))
+        stop = partial(self.stop, head, earlier=opened.earlier)
+        stopped = end_of(kept, head.pairs, stop)
         if stopped is not None:
             return Outcome(head, kept, stopped, opened.earlier)
         self.clean()
         setup, refused = self.warm_up(self.setup(folder), head, kept)
         if refused:
             return Outcome(head, kept, f"invalid: {refused[0]}", opened.earlier, tuple(refused))
-        boot_one, stop = partial(self.shown_boot, setup, head), partial(self.stop, head)
+        boot_one = partial(self.shown_boot, setup, head)
         progress = run_blocks(folder, head.pairs, boot_one, stop, blocks)
         return Outcome(head, progress.boots, progress.stopped, opened.earlier)
 
-    def ended(self, head: SessionHead, boots: Sequence[BootMeasure]) -> bool:
+    def ended(self, head: SessionHead, boots: Sequence[BootMeasure], earlier: KeptSession | None) -> bool:
         """Whether a session needs no further boot."""
-        return end_of(boots, head.pairs, partial(self.stop, head)) is not None
+        return end_of(boots, head.pairs, partial(self.stop, head, earlier=earlier)) is not None
 
     def held(self, head: SessionHead, boots: Sequence[BootMeasure]) -> bool:
         """Whether a session came out worse, and so has to be confirmed by a fresh one."""
         return awaits_confirmation(head, boots, self.judges, self.deviation)
 
-    def stop(self, head: SessionHead, boots: Sequence[BootMeasure]) -> str | None:
+    def spoilt(self, head: SessionHead, boots: Sequence[BootMeasure]) -> bool:
+        """Whether the boots of a session must not be compared."""
+        return bool(
+            session_problems(head, boots, self.deviation) or unread_problems(head, boots, self.judges)
+        )
+
+    def stop(
+        self, head: SessionHead, boots: Sequence[BootMeasure], earlier: KeptSession | None
+    ) -> str | None:
         """Why no further boot is needed."""
-        return enough(head, boots, self.judges, self.deviation)
+        return enough(head, boots, self.judges, self.deviation, earlier)
 
     def clean(self) -> None:
         """End engines that a killed run left behind."""
@@ -270,7 +281,8 @@ class Throughput:
                 self.say(f"invalid: {problem}\n")
             return self.last(Verdict.INVALID, problems[0])
         if outcome.boots:
-            self.say(render_judged(judge_points(outcome.head, outcome.boots, self.judges)))
+            judged = judge_points(outcome.head, outcome.boots, self.judges, outcome.earlier)
+            self.say(render_judged(judged))
             self.say(render_texts(outcome.head, outcome.boots))
         results = results_of(self.records(outcome), self.profile.experiment, self.judges)
         verdict, _ = overall((result.verdict for result in results), control_failed=False)

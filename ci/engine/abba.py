@@ -19,7 +19,7 @@ import msgspec
 from ci.errors import GateError
 from ci.results.aa import BLOCK
 from ci.results.files import read_limited, write_atomic
-from ci.results.throughput import SCHEMA_VERSION, BootMeasure, SessionHead
+from ci.results.throughput import SCHEMA_VERSION, BootMeasure, KeptSession, SessionHead
 
 HEAD_FILE = "session.json"
 BOOTS, ASIDE = "boots", "aside"
@@ -35,6 +35,8 @@ Stop = Callable[[Sequence[BootMeasure]], str | None]
 """After a whole block: why no further boot is needed, or None."""
 About = Callable[[SessionHead, Sequence[BootMeasure]], bool]
 """Something about a session that its boots tell."""
+Ended = Callable[[SessionHead, Sequence[BootMeasure], KeptSession | None], bool]
+"""The same, where it also matters which session it confirms."""
 
 
 class SessionError(GateError):
@@ -51,7 +53,7 @@ class Opened:
 
     folder: Path
     head: SessionHead
-    earlier: tuple[SessionHead, Sequence[BootMeasure]] | None
+    earlier: KeptSession | None
     """The session that this one confirms or not."""
     aside: tuple[Path, ...] = ()
     """Where that now lies which made room for it."""
@@ -178,7 +180,7 @@ def unused(folder: Path, stem: str, suffix: str = "") -> Path:
 
 
 def open_session(
-    root: Path, head: SessionHead, ended: About, held: About, *, resume: bool, fresh: bool
+    root: Path, head: SessionHead, ended: Ended, held: About, spoilt: About, *, resume: bool, fresh: bool
 ) -> Opened:
     """The session to run: the one that is there, a new one, or the one that confirms it.
 
@@ -187,6 +189,7 @@ def open_session(
         head: of the session that would begin now.
         ended: whether a session needs no further boot.
         held: whether a session that has ended awaits a fresh one to confirm it.
+        spoilt: whether the boots of one must not be compared: it confirms nothing, and takes nothing back.
         resume: go on with what is there.
         fresh: put aside what is there.
 
@@ -215,16 +218,17 @@ def open_session(
         boots = tuple(finished_boots(second))
     if resume:
         return Opened(current, resumed(current, head), earlier)
-    if not ended(now, boots):
+    if not ended(now, boots, earlier):
         resumed(current, head)  # under other conditions it cannot be told whether it has ended
         raise SessionOpenError(
             f"{current}: session {now.run} has not ended",
             remedy="--resume to go on with it, --fresh to put it aside",
         )
-    if earlier is None and held(kept, boots):
+    accused = earlier or (kept, boots)
+    if (earlier is None or spoilt(now, boots)) and held(*accused):
         resumed(first, head)  # under other conditions nothing could be confirmed
         aside = put_all_aside(second)
-        return Opened(second, begin(second, head), (kept, boots), aside)
+        return Opened(second, begin(second, head), accused, aside)
     aside = put_all_aside(first, second)
     return Opened(first, begin(first, head), None, aside)
 

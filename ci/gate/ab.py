@@ -113,6 +113,13 @@ def decide(sessions: Sequence[AbSession], design: Design, noise: Noise, higher_i
     if problem is not None:
         return AbResult(Verdict.INVALID, Stage.FIRST, problem, (), design.margin)
     first, one = decide_session(pair_ratios(sessions[0], higher_is_better), design, noise, ERROR)
+    if first is Verdict.INCONCLUSIVE and len(sessions) > 1 and one.pairs < design.max_pairs:
+        # What ended it early was another case's red. The fresh session is this case's first whole look.
+        second, two = decide_session(pair_ratios(sessions[1], higher_is_better), design, noise, ERROR)
+        why = f"the first session ended early: {describe(one, design)}; then {describe(two, design)}"
+        if second is Verdict.REGRESSED:
+            second, why = Verdict.INCONCLUSIVE, f"worse in one session only: {why}"
+        return AbResult(second, Stage.CONFIRMATION, why, (one, two), design.margin)
     if first is not Verdict.REGRESSED:
         extra = "; a second session is of no account" if len(sessions) > 1 else ""
         return AbResult(first, Stage.FIRST, describe(one, design) + extra, (one,), design.margin)

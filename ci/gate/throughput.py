@@ -8,11 +8,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ci.gate.ab import ERROR, AbResult, Design, Estimate, Noise, decide, decide_session, pair_ratios
+from ci.gate.ab import (
+    CONFIRM_ERROR,
+    ERROR,
+    AbResult,
+    Design,
+    Estimate,
+    Noise,
+    decide,
+    decide_session,
+    pair_ratios,
+)
 from ci.gate.throughput_validity import PAIRED, UNITS, not_positive, number_of, session_problems
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession, Record
-from ci.results.throughput import BootMeasure, PointMeasure, SessionHead
+from ci.results.throughput import BootMeasure, KeptSession, PointMeasure, SessionHead
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,13 @@ class Judged:
     design: Design
     reason: str | None = None
     """Of a verdict `invalid`."""
+    before: Verdict | None = None
+    """What the session that this one confirms or not said of it; None where there is none."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether no further boot can change what is said of it."""
+        return bool({self.verdict, self.before} & {Verdict.PASS, Verdict.IMPROVED})
 
 
 def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metric: str) -> AbSession | str:
@@ -51,19 +68,35 @@ def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metr
     return AbSession(head.run, head.arms, "".join(boot.letter for boot in boots), tuple(values))
 
 
-def judge_points(head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge]) -> list[Judged]:
-    """Every judged metric of every prompt, as a single session would be judged now."""
+def judge_points(
+    head: SessionHead,
+    boots: Sequence[BootMeasure],
+    judges: Sequence[Judge],
+    earlier: KeptSession | None = None,
+) -> list[Judged]:
+    """Every judged metric of every prompt, as this session alone would be judged now.
+
+    Args:
+        head: the session.
+        boots: in their order.
+        judges: of its metrics.
+        earlier: the session that this one confirms or not, in what came out worse there.
+    """
+    said = judge_points(*earlier, judges) if earlier else []
+    before = {(one.metric, one.point): one.verdict for one in said}
     found = []
     for judge in judges:
         for point in head.points:
             verdict, estimate, reason = Verdict.INVALID, Estimate(0, 0.0), None
+            then = before.get((judge.metric, point))
+            error = CONFIRM_ERROR if then is Verdict.REGRESSED else ERROR
             session = session_of(head, boots, point, judge.metric)
             if isinstance(session, AbSession):
                 ratios = pair_ratios(session, judge.higher_is_better)
-                verdict, estimate = decide_session(ratios, judge.design, judge.noise_of(point), ERROR)
+                verdict, estimate = decide_session(ratios, judge.design, judge.noise_of(point), error)
             else:
                 reason = session
-            found.append(Judged(point, judge.metric, verdict, estimate, judge.design, reason))
+            found.append(Judged(point, judge.metric, verdict, estimate, judge.design, reason, then))
     return found
 
 
@@ -77,29 +110,37 @@ def unread_problems(head: SessionHead, boots: Sequence[BootMeasure], judges: Seq
 
 
 def enough(
-    head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge], noise_of_boot: float
+    head: SessionHead,
+    boots: Sequence[BootMeasure],
+    judges: Sequence[Judge],
+    noise_of_boot: float,
+    earlier: KeptSession | None = None,
 ) -> str | None:
     """Why no further boot is needed: the session is invalid, red is certain, or every prompt is decided.
+
+    In a session that confirms another, red is certain where that one was red: two prompts that are red in
+    one session each confirm nothing.
 
     Args:
         head: the session.
         boots: in their order.
         judges: of its metrics, the profile's first, all with the session's number of pairs.
         noise_of_boot: as for `session_problems`.
+        earlier: as for `judge_points`.
     """
     problems = [*session_problems(head, boots, noise_of_boot), *unread_problems(head, boots, judges)]
     if problems:
         return f"invalid: {problems[0]}"
-    judged = judge_points(head, boots, judges)
+    judged = judge_points(head, boots, judges, earlier)
     if head.arms[0] == head.arms[1]:
         return None  # an arm against itself is run for its noise: ending early would make that look small
     if any(len(boots) not in [2 * pairs for pairs in judge.design.sizes] for judge in judges):
         return None  # between two looks nobody looks
-    red = next((one for one in judged if one.verdict is Verdict.REGRESSED), None)
+    reds = [one for one in judged if one.verdict is Verdict.REGRESSED]
+    red = next((one for one in reds if one.before in (None, Verdict.REGRESSED)), None)
     if red is not None:
         return f"red is certain: {red.metric} of {red.point}"
-    decided = all(one.verdict in (Verdict.PASS, Verdict.IMPROVED) for one in judged)
-    return "every prompt is decided" if decided else None
+    return "every prompt is decided" if all(one.settled for one in judged) else None
 
 
 def awaits_confirmation(
@@ -133,7 +174,7 @@ def records_of(
     prefix: str,
     head: SessionHead,
     boots: Sequence[BootMeasure],
-    earlier: tuple[SessionHead, Sequence[BootMeasure]] | None = None,
+    earlier: KeptSession | None = None,
     noise_of_boot: float = 0.0,
     refused: Sequence[str] = (),
 ) -> list[Record]:
@@ -164,7 +205,7 @@ def paired_record(
     case: str,
     point: str,
     metric: str,
-    sessions: Sequence[tuple[SessionHead, Sequence[BootMeasure]]],
+    sessions: Sequence[KeptSession],
     problems: Sequence[str],
 ) -> Record:
     """One metric with its boots; the value is the mean of arm B's."""

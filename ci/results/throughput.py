@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -108,4 +109,6 @@ class SessionHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Model and drafter, where the caller names them; a generated model is part of the profile."""
 
 
+KeptSession = tuple[SessionHead, Sequence[BootMeasure]]
+"""A session and its boots, in order."""
 SCHEMA_VERSION = 1

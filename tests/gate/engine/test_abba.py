@@ -331,10 +331,14 @@ def no(_head: SessionHead, _boots: object) -> bool:
     return False
 
 
-def opened(root: Path, run: str, ended: About = no, held: About = no, **how: bool) -> Opened:
+def opened(
+    root: Path, run: str, ended: About = no, held: About = no, spoilt: About = no, **how: bool
+) -> Opened:
     """The session to run."""
     resume, fresh = how.get("resume", False), how.get("fresh", False)
-    return open_session(root, head(run), ended, held, resume=resume, fresh=fresh)
+    return open_session(
+        root, head(run), lambda at, its, _earlier: ended(at, its), held, spoilt, resume=resume, fresh=fresh
+    )
 
 
 def test_open_session(tmp_path: Path) -> None:
@@ -351,9 +355,11 @@ def test_open_session(tmp_path: Path) -> None:
     with pytest.raises(SessionOpenError, match="session run-2 has not ended"):
         opened(tmp_path, "run-3")
     assert opened(tmp_path, "run-3", yes, yes, resume=True) == confirming
-    aside = (tmp_path / "1.run-1", tmp_path / "2.run-2")
+    again = opened(tmp_path, "run-2b", yes, yes, yes)  # boots that cannot be compared take nothing back
+    assert again == Opened(tmp_path / "2", head("run-2b"), confirming.earlier, (tmp_path / "2.run-2",))
+    aside = (tmp_path / "1.run-1", tmp_path / "2.run-2b")
     assert opened(tmp_path, "run-3", yes, yes) == Opened(tmp_path / "1", head("run-3"), None, aside)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "1.run-1", "2.run-2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "1.run-1", "2.run-2", "2.run-2b"]
     fresh = opened(tmp_path, "run-4", fresh=True)
     assert (fresh.head.run, fresh.aside) == ("run-4", (tmp_path / "1.run-3",))
     assert opened(tmp_path, "run-5", yes, no).folder == tmp_path / "1"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ci.gate.ab import Design, Noise
 from ci.gate.throughput import Judge
 from ci.results.throughput import ArmSeen, BootMeasure, Number, PointMeasure, SessionHead
@@ -99,3 +101,11 @@ def boots(pairs: int, ratio: float = 1.0, noise: float = 0.001, seed: int = 1) -
 def changed(all_boots: Sequence[BootMeasure], place: int, new: BootMeasure) -> list[BootMeasure]:
     """The boots with another one at a place."""
     return [new if one.place == place else one for one in all_boots]
+
+
+def two_points(first: Sequence[BootMeasure], second: Sequence[BootMeasure]) -> list[BootMeasure]:
+    """Boots that timed a second prompt as well."""
+    return [
+        replace(one, points=(one.points[0], replace(other.points[0], point="second")))
+        for one, other in zip(first, second, strict=True)
+    ]

@@ -190,6 +190,19 @@ def test_a_second_session_cannot_accuse_what_the_first_cleared() -> None:
     assert "of no account" in result.why
 
 
+def test_what_anothers_red_cut_short_is_judged_by_the_fresh_session() -> None:
+    """Only where the first session ended early; and one red session accuses nobody."""
+    cut, whole = session(-0.004, pairs=2), session(-0.004)
+    for first, second, verdict, words in (
+        (cut, 0.0, Verdict.PASS, "the first session ended early"),
+        (cut, -0.02, Verdict.INCONCLUSIVE, "worse in one session only"),
+        (whole, 0.0, Verdict.INCONCLUSIVE, "of no account"),
+    ):
+        result = decide([first, session(second, run="r2")], DESIGN, QUIET, True)
+        assert result.verdict is verdict
+        assert words in result.why
+
+
 def test_the_confirmation_has_its_own_error_rate() -> None:
     """A loss that only the confirming level can see confirms, and would not have accused."""
     sizes = DESIGN.sizes

@@ -35,6 +35,7 @@ from tests.gate.gate.boots import (
     changed,
     head,
     point,
+    two_points,
 )
 
 
@@ -191,6 +192,40 @@ def test_confirmation() -> None:
     refused = records_of("steps", head("run-2"), second, (other, swapped))[0]
     assert refused.value is None
     assert "something else" in (refused.reason or "")
+
+
+TWO = {"points": (POINT, "second")}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "ratio", "second", "words"),
+    [
+        (2, 1.03, 1.0, f"red is certain: step_ms of {POINT}"),
+        (2, 1.0, 1.03, None),  # that one is not accused, and nobody knows yet about it
+        (8, 1.0, 1.03, None),
+        (2, 1.0, 1.0, "every prompt is decided"),
+        (
+            8,
+            1.0056,
+            1.0,
+            f"red is certain: step_ms of {POINT}",
+        ),  # in one case of ten, where one in twenty accuses
+    ],
+)
+def test_a_confirming_session_answers_the_first(
+    pairs: int, ratio: float, second: float, words: str | None
+) -> None:
+    """It goes on until the prompt that came out worse there is decided, by the confirmation's error rate."""
+    accused, confirming = replace(head("run-1"), **TWO), replace(head("run-2"), **TWO)
+    first = two_points(boots(2, 1.03), boots(2, 1.005, seed=2))
+    its = two_points(boots(pairs, ratio, seed=3), boots(pairs, second, seed=4))
+    assert enough(accused, first, [JUDGE], 0.0) == f"red is certain: step_ms of {POINT}"
+    assert enough(confirming, its, [JUDGE], 0.0, (accused, first)) == words
+    shown = judge_points(confirming, its, [JUDGE], (accused, first))[0].verdict
+    records = records_of("steps", confirming, its, (accused, first))
+    by_point = results_of(records, "steps", [JUDGE])
+    assert by_point[0].verdict is shown
+    assert by_point[1].verdict is (Verdict.PASS if second == 1.0 else Verdict.INCONCLUSIVE)
 
 
 def test_boot_deviation() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -23,8 +22,8 @@ from ci.gate.throughput_controls import (
 from ci.gate.throughput_validity import session_problems
 from ci.gate.verdict import Verdict
 from ci.results.records import AbSession
-from ci.results.throughput import BootMeasure, Number
-from tests.gate.gate.boots import DESIGN, POINT, QUIET, boots, head, point
+from ci.results.throughput import Number
+from tests.gate.gate.boots import DESIGN, POINT, QUIET, boots, head, point, two_points
 
 JUDGE = Judge("step_ms", higher_is_better=False, design=DESIGN, noise_of=lambda _point: Noise())
 
@@ -107,14 +106,6 @@ def test_wrong_direction(metric: str) -> None:
         assert [one.found for one in injections(head(), boots(4, noise=0.003), judge)] == [
             higher is (metric == "decode_tok_s")
         ]
-
-
-def two_points(first: Sequence[BootMeasure], second: Sequence[BootMeasure]) -> list[BootMeasure]:
-    """Boots that timed a second prompt as well."""
-    return [
-        replace(one, points=(one.points[0], replace(other.points[0], point="second")))
-        for one, other in zip(first, second, strict=True)
-    ]
 
 
 def test_each_prompt_has_its_own_loss_and_noise() -> None:
