@@ -341,6 +341,8 @@ def test_a_slower_arm_cannot_be_accepted() -> None:
         _accept(_limited("speed", 10.0, *slow))
     assert caught.value.remedy is not None
     assert "policy.toml: rule 8 property/limits/speed ab 0.005" in caught.value.remedy
+    with pytest.raises(AcceptError, match="limits speed came out worse, and a fresh session has to"):
+        _accept(_limited("speed", 10.0, slow[0]))
     open_ = _limited("speed", 10.0, boots(0.004, "r1", noise=0.003))
     assert _by_key(_accept(open_))["limits", "speed"] == (10.0, "Bob")
 
