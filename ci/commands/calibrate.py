@@ -19,6 +19,7 @@ from ci.gate.calibration import (
     simulate,
     simulate_usual,
 )
+from ci.gate.calibration_prompts import fewer, prompt_scenarios, simulate_prompts
 from ci.gate.usual import UsualRule
 from ci.report.calibration import Calibration, goals, render_calibration
 from ci.results.files import write_atomic
@@ -27,7 +28,7 @@ REPEATS = 2000
 SEED = 20260901
 EXAMPLES = """\
 examples:
-  python -m ci calibrate                                 the goals, in about four minutes of one core
+  python -m ci calibrate                                 the goals, in about five minutes of one core
   python -m ci calibrate --write docs/calibration.md     also the page
   python -m ci calibrate --repeats 200                   a first look
 """
@@ -72,12 +73,14 @@ def run(args: argparse.Namespace) -> ExitCode:
 def calibrate(repeats: int, seed: int, processes: int = 1) -> Calibration:
     """Simulate all rows, each from a seed of its own, so that the order and the processes do not matter."""
     rows = list(scenarios())
+    several = list(prompt_scenarios())
     usual = [
         (rule, Scenario(effect, noise, boots))
         for rule, boots, noise, effect in product(UsualRule, USUAL_BOOTS, NOISES, EFFECTS)
     ]
     with ProcessPoolExecutor(min(processes, os.cpu_count() or 1)) as pool:
         shares = pool.map(simulate, rows, [repeats] * len(rows), [seed] * len(rows))
+        together = pool.map(simulate_prompts, several, [fewer(repeats)] * len(several), [seed] * len(several))
         accused = pool.map(
             simulate_usual,
             [rule for rule, _ in usual],
@@ -86,5 +89,9 @@ def calibrate(repeats: int, seed: int, processes: int = 1) -> Calibration:
             [seed] * len(usual),
         )
         return Calibration(
-            dict(zip(rows, shares, strict=True)), dict(zip(usual, accused, strict=True)), repeats, seed
+            dict(zip(rows, shares, strict=True)),
+            dict(zip(several, together, strict=True)),
+            dict(zip(usual, accused, strict=True)),
+            repeats,
+            seed,
         )

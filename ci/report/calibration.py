@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ci.gate.ab import CONFIRM_ERROR, DETECTION_POWER, ERROR, percent
 from ci.gate.calibration import AA_PAIRS, AA_SESSIONS, EFFECTS, MARGIN, NOISES, PAIRS, Scenario, Shares
+from ci.gate.calibration_prompts import NOISE, PromptScenario, PromptShares, fewer
 from ci.gate.policy import MIN_PAIRS
 from ci.gate.replay import Replayed, replay
 from ci.gate.usual import UsualRule
@@ -35,6 +36,12 @@ was an outlier; the rows of two pairs are shown for that reason and no goal coun
 _DISTURBED_TEXT = """\
 A boot that is now and then much slower makes the A/A sessions wide as well, so the comparison ends open
 instead of accusing somebody."""
+_PROMPTS_TEXT = """\
+A session times every prompt in each boot. It ends when one prompt is certainly slower or all are decided,
+and the fresh session answers for those that came out slower. Noise {noise:.1%}, of each prompt its own; at
+most {pairs} pairs; {repeats} sessions per row. `pass` is said when every prompt passes, `regressed` when one
+is confirmed. The error rates are each prompt's: with more prompts, more often one of them stays open, and one
+of those that lose exactly the margin is accused."""
 _USUAL_TEXT = """\
 Share of comparisons that each rule calls slower. A fixed threshold at the margin accuses healthy patches
 when boots are few or noisy, and half of those that lose exactly the margin. Tests against zero (one-sided,
@@ -61,6 +68,7 @@ class Calibration:
     """All simulated rows."""
 
     shares: Mapping[Scenario, Shares]
+    prompts: Mapping[PromptScenario, PromptShares]
     usual: Mapping[tuple[UsualRule, Scenario], float]
     repeats: int
     seed: int
@@ -102,6 +110,7 @@ def render_calibration(calibration: Calibration) -> str:
         _goals(goals(calibration.shares)),
         _disturbed(calibration.shares),
         _by_pairs(calibration.shares),
+        _prompts(calibration),
         _usual(calibration),
         render_replay(replay()),
     ]
@@ -212,6 +221,29 @@ def _by_pairs(shares: Mapping[Scenario, Shares]) -> str:
         for row, one in shares.items()
         if row.disturbance.name == "none" and row.pairs < max(PAIRS)
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _prompts(calibration: Calibration) -> str:
+    verdicts = (Verdict.PASS, Verdict.IMPROVED, Verdict.REGRESSED, Verdict.INCONCLUSIVE)
+    lines = [
+        "## Several prompts in one session",
+        "",
+        _PROMPTS_TEXT.format(noise=NOISE, pairs=max(PAIRS), repeats=fewer(calibration.repeats)),
+        "",
+        "| prompts | A/A sessions | true effect | pass | improved | regressed | open | mean boots |",
+        "|---" * 8 + "|",
+    ]
+    for row, one in calibration.prompts.items():
+        shares = [_share(one.verdicts.get(verdict, 0.0)) for verdict in verdicts]
+        cells = [
+            f"{row.prompts}",
+            f"{row.aa_sessions}",
+            f"{row.effect:.1%}",
+            *shares,
+            f"{one.mean_boots:.1f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -9,12 +9,13 @@ import pytest
 from ci.cli import main
 from ci.commands import calibrate
 from ci.gate.calibration import Scenario, Shares
+from ci.gate.calibration_prompts import PromptScenario, simulate_prompts
 from ci.report.calibration import Calibration
 from tests.gate.report.test_calibration import GOOD, shares
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, rows: dict[Scenario, Shares], *more: str) -> int:
-    monkeypatch.setattr(calibrate, "calibrate", lambda *_: Calibration(rows, {}, 1, 1))
+    monkeypatch.setattr(calibrate, "calibrate", lambda *_: Calibration(rows, {}, {}, 1, 1))
     return main(["calibrate", *more])
 
 
@@ -45,5 +46,8 @@ def test_unusable_numbers(more: tuple[str, ...]) -> None:
 def test_rows_do_not_depend_on_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row has a seed of its own."""
     monkeypatch.setattr(calibrate, "scenarios", lambda: [Scenario(0.0, 0.003, 2), Scenario(-0.01, 0.003, 2)])
+    monkeypatch.setattr(calibrate, "prompt_scenarios", lambda: [PromptScenario(2, 0, -0.03)])
     monkeypatch.setattr(calibrate, "USUAL_BOOTS", (2,))
-    assert calibrate.calibrate(5, 3, 1) == calibrate.calibrate(5, 3, 2)
+    once = calibrate.calibrate(5, 3, 1)
+    assert once == calibrate.calibrate(5, 3, 2)
+    assert once.prompts == {PromptScenario(2, 0, -0.03): simulate_prompts(PromptScenario(2, 0, -0.03), 2, 3)}

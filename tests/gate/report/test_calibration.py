@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from ci.gate.calibration import Scenario, Shares, scenarios
+from ci.gate.calibration_prompts import PromptScenario, PromptShares
 from ci.gate.replay import replay
 from ci.gate.usual import UsualRule
 from ci.gate.verdict import Verdict
@@ -41,19 +42,23 @@ def test_rows_that_are_not_offered_count_for_no_goal() -> None:
     worse = shares()
     worse[Scenario(-0.005, 0.009, 2)] = Shares({}, {Verdict.REGRESSED: 0.015}, 2.0)
     assert all(goal.met for goal in goals(worse))
-    page = " ".join(render_calibration(Calibration(worse, {}, 10, 1)).split())
+    page = " ".join(render_calibration(Calibration(worse, {}, {}, 10, 1)).split())
     assert "accused in up to 1.5% of cases" in page
 
 
 def test_page_has_every_row() -> None:
-    """Every disturbance at eight pairs and every limit of pairs stands in the page, missed goals in bold."""
+    """Each disturbance at eight pairs, each limit of pairs, each number of prompts; missed goals in bold."""
     usual = {
         (UsualRule.WELCH, Scenario(effect, 0.003, 2)): 0.5 for effect in (0.0, -0.005, -0.01, -0.02, -0.03)
     }
-    page = render_calibration(Calibration(shares(), usual, 10, 1))
+    several = {
+        PromptScenario(12, 4, -0.005): PromptShares({Verdict.PASS: 0.25, Verdict.REGRESSED: 0.026}, 19.52)
+    }
+    page = render_calibration(Calibration(shares(), several, usual, 10, 1))
     assert page.count("| 1 boot in 10 slower by 10% |") == 15
     assert page.count("\n| 2 | ") == page.count("\n| 6 | ") == 15
     assert "| Welch's t | 2 | 0.3% | 50.0% |" in page
+    assert "| 12 | 4 | -0.5% | 25.0% | 0.0% | 2.6% | 0.0% | 19.5 |" in page
     assert "**no**" not in page
 
 
