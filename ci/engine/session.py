@@ -19,8 +19,8 @@ LIMIT_BYTES = 1 << 20
 MAX_AGE = timedelta(days=1)
 
 
-class SessionError(GateError):
-    """A session's folder holds something else than this session."""
+class KeptBootError(GateError):
+    """The file of a kept boot is damaged, or of another session."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def kept(folder: Path, boot: Boot, key: str, now: datetime) -> BootFacts | None:
     So is one of the days to come, which a clock that was wrong has dated.
 
     Raises:
-        SessionError: the file is of another session, or damaged.
+        KeptBootError: the file is of another session, or damaged.
     """
     path = kept_file(folder, boot)
     if not path.exists():
@@ -106,9 +106,9 @@ def kept(folder: Path, boot: Boot, key: str, now: datetime) -> BootFacts | None:
     try:
         found = msgspec.json.decode(read_limited(path, LIMIT_BYTES), type=Kept, strict=True)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SessionError(f"{path}: {error}", remedy=remedy) from error
+        raise KeptBootError(f"{path}: {error}", remedy=remedy) from error
     if found.key != key:
-        raise SessionError(f"{path}: is of a session with another profile, arm or machine", remedy=remedy)
+        raise KeptBootError(f"{path}: is of a session with another profile, arm or machine", remedy=remedy)
     if (found.facts.arm, found.facts.max_num_seqs) != (boot.arm, boot.max_num_seqs):
-        raise SessionError(f"{path}: holds {found.facts.arm} at {found.facts.max_num_seqs}", remedy=remedy)
+        raise KeptBootError(f"{path}: holds {found.facts.arm} at {found.facts.max_num_seqs}", remedy=remedy)
     return found.facts if abs(now - found.made) < MAX_AGE else None

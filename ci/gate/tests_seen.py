@@ -13,7 +13,7 @@ UNFIT = (
     "ci.lanes.gpu.GpuUnfitError: ",
     "ci.lanes.gpu.GpuBusyError: ",
     "ci.engine.profile.ProfileError: ",
-    "ci.engine.session.SessionError: ",
+    "ci.engine.session.KeptBootError: ",
     "ci.errors.IncomparableError: ",
     "ci.errors.UsageError: ",
 )

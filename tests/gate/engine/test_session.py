@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.engine.session import Boot, SessionError, memory_boots, run_session, session_key
+from ci.engine.session import Boot, KeptBootError, memory_boots, run_session, session_key
 from ci.results.boot import BootFacts, Measured
 
 KEY = session_key("profile", "arms", "machine")
@@ -104,6 +104,6 @@ def test_foreign_or_damaged_boot_is_refused(tmp_path: Path, damage: object, word
     run_session(tmp_path, ORDER[:1], KEY, lambda boot, _: facts(boot))
     path = tmp_path / f"{ORDER[0].name}.json"
     path.write_text(damage(path.read_text()))  # type: ignore[operator]
-    with pytest.raises(SessionError, match=words) as caught:
+    with pytest.raises(KeptBootError, match=words) as caught:
         run_session(tmp_path, ORDER[:1], KEY, lambda boot, _: facts(boot))
     assert f"delete {path}" in str(caught.value)

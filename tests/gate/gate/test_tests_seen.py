@@ -30,9 +30,9 @@ CASES = {
         "ci.lanes.gpu.GpuUnfitError",
     ),
     "another-session": (
-        '<failure message="ci.engine.session.SessionError: boot 7 is of another session"/>',
+        '<failure message="ci.engine.session.KeptBootError: boot 7 is of another session"/>',
         Verdict.INVALID,
-        "ci.engine.session.SessionError",
+        "ci.engine.session.KeptBootError",
     ),
     "refused-in-text": (
         "<failure>ci.errors.UsageError: for another environment</failure>",
