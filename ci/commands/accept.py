@@ -74,12 +74,12 @@ def run(args: argparse.Namespace) -> ExitCode:
             path = rules.baseline_path(lane, suite).with_name(AA_FILE)
             write_aa(path, [*read_aa(path), *sessions])
             review.say(f"{lane}/{suite}: {len(sessions)} A/A sessions added to {path}\n")
-    changed = sum(len(one.changes) for _, _, one in accepted)
-    end = (
-        f"{changed} values changed; review them with: git diff {rules.folder}"
-        if changed
-        else "nothing changed"
-    )
+    counts = {
+        "values changed": sum(len(one.changes) for _, _, one in accepted),
+        "A/A sessions added": sum(len(sessions) for _, _, sessions in noise),
+    }
+    done = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    end = f"{done}; review them with: git diff {rules.folder}" if done else "nothing changed"
     review.say(last_line(Verdict.PASS, f"accepted: {end}", ExitCode.PASS) + "\n")
     return ExitCode.PASS
 

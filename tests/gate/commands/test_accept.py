@@ -186,9 +186,14 @@ def test_aa_sessions_are_added_to_the_lane_once(
     monkeypatch.chdir(checkout.root)
     words = ("accept", "--runs", "runs", "--baselines", "baselines", "--by", "Bob", "--why", "noise")
     assert main([*words]) == 0
-    assert "1 A/A sessions added" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "cpu/sample: 1 A/A sessions added to baselines/cpu/aa.jsonl" in out
+    assert out.splitlines()[-1] == (
+        "verdict: pass - accepted: 1 A/A sessions added; review them with: git diff baselines (exit 0)"
+    )
     path = Path("baselines/cpu/aa.jsonl")
     assert [one.session.run for one in read_aa(path)] == ["aa1", "aa2"]
     before = path.read_bytes()
     assert main([*words]) == 0
     assert path.read_bytes() == before
+    assert capsys.readouterr().out.splitlines()[-1] == "verdict: pass - accepted: nothing changed (exit 0)"
