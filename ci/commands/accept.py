@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from ci.errors import ExitCode, UsageError
 from ci.gate.acceptance import Accepted, AcceptError, accept_suite, new_aa_sessions
 from ci.gate.verdict import Verdict, last_line
 from ci.report.words import plain, show_value
-from ci.results.aa import AA_FILE, read_aa, write_aa
-from ci.results.jsonl import write_baseline
-from ci.results.records import Acceptance
+from ci.results.aa import AA_FILE, encode_aa, read_aa
+from ci.results.files import write_all
+from ci.results.jsonl import encode
+from ci.results.records import AaSession, Acceptance
 
 MAX_REASON_CHARS = 500
 EXAMPLES = """\
@@ -65,15 +67,12 @@ def run(args: argparse.Namespace) -> ExitCode:
         one = accept_suite(files, verdict, rules.policy, args.case, acceptance, whole=args.whole)
         accepted.append((lane, suite, one))
         noise.append((lane, suite, new_aa_sessions(files, args.case, acceptance)))
+    write_all(_files(rules, accepted, noise))
     for lane, suite, one in accepted:
-        if one.changes:
-            write_baseline(rules.baseline_path(lane, suite), one.baseline.head, one.baseline.records)
         review.say(_describe(lane, suite, one))
     for lane, suite, sessions in noise:
         if sessions:
-            path = rules.baseline_path(lane, suite).with_name(AA_FILE)
-            write_aa(path, [*read_aa(path), *sessions])
-            review.say(f"{lane}/{suite}: {len(sessions)} A/A sessions added to {path}\n")
+            review.say(f"{lane}/{suite}: {len(sessions)} A/A sessions added to {_aa_path(rules, lane)}\n")
     counts = {
         "values changed": sum(len(one.changes) for _, _, one in accepted),
         "A/A sessions added": sum(len(sessions) for _, _, sessions in noise),
@@ -82,6 +81,27 @@ def run(args: argparse.Namespace) -> ExitCode:
     end = f"{done}; review them with: git diff {rules.folder}" if done else "nothing changed"
     review.say(last_line(Verdict.PASS, f"accepted: {end}", ExitCode.PASS) + "\n")
     return ExitCode.PASS
+
+
+def _files(
+    rules: review.Rules,
+    accepted: Sequence[tuple[str, str, Accepted]],
+    noise: Sequence[tuple[str, str, Sequence[AaSession]]],
+) -> dict[Path, bytes]:
+    """Return what is to be written: baselines that change, and the A/A files that get more sessions."""
+    files = {
+        rules.baseline_path(lane, suite): encode(one.baseline.head, one.baseline.records)
+        for lane, suite, one in accepted
+        if one.changes
+    }
+    added: dict[Path, list[AaSession]] = {}
+    for lane, _, sessions in noise:
+        added.setdefault(_aa_path(rules, lane), []).extend(sessions)
+    return files | {path: encode_aa([*read_aa(path), *more]) for path, more in added.items() if more}
+
+
+def _aa_path(rules: review.Rules, lane: str) -> Path:
+    return rules.folder / lane / AA_FILE
 
 
 def _chosen(

@@ -58,9 +58,14 @@ def read_aa(path: Path) -> tuple[AaSession, ...]:
 
 
 def write_aa(path: Path, sessions: Iterable[AaSession]) -> None:
-    """Write the sessions in canonical form: sorted, one a line."""
+    """Write the sessions in canonical form."""
+    write_atomic(path, encode_aa(sessions))
+
+
+def encode_aa(sessions: Iterable[AaSession]) -> bytes:
+    """Return the canonical bytes: sorted, one session a line."""
     ordered = sorted(sessions, key=_key)
-    write_atomic(path, b"".join(msgspec.json.encode(one, order="deterministic") + b"\n" for one in ordered))
+    return b"".join(msgspec.json.encode(one, order="deterministic") + b"\n" for one in ordered)
 
 
 def _key(one: AaSession) -> tuple[str, str, str, str]:

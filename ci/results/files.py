@@ -7,7 +7,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,44 +37,70 @@ def write_atomic(path: Path, data: bytes) -> None:
     Raises:
         FileUnreadableError: the folder or file cannot be written.
     """
+    with _beside(path, data) as temporary, _writable(path):
+        os.replace(temporary, path)
+
+
+def write_all(files: Mapping[Path, bytes]) -> None:
+    """Write files, new ones or over those that are there, in the order given: all of them, or none.
+
+    Each lies whole beside its place before the first takes it, so a full disk changes nothing.
+
+    Raises:
+        FileUnreadableError: a file cannot be read or written; the others are as they were.
+    """
+    before = {path: _whole(path) if path.exists() else None for path in files}
+    placed: list[Path] = []
+    with ExitStack() as stack:
+        beside = {path: stack.enter_context(_beside(path, data)) for path, data in files.items()}
+        try:
+            for path, temporary in beside.items():
+                placed.append(path)
+                with _writable(path):
+                    os.replace(temporary, path)
+        except BaseException:  # an interrupt, too, must not leave half of them
+            for path in placed:
+                _put_back(path, before[path])
+            raise
+
+
+@contextmanager
+def _beside(path: Path, data: bytes) -> Iterator[str]:
+    """A temporary file in the folder of ``path`` that holds ``data``; unless it was moved it is removed."""
     temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        temporary = ""
-    except OSError as error:
-        raise FileUnreadableError(
-            f"{path}: cannot be written: {error.strerror or error}",
-            remedy="check the free space and the permissions of the folder",
-        ) from error
+        with _writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(".tmp", f".{path.name[:80]}.", path.parent)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+        yield temporary
     finally:
         if temporary:
             with suppress(OSError):
                 os.unlink(temporary)
 
 
-def write_all(files: Mapping[Path, bytes]) -> None:
-    """Replace files that are there, in the order given: all of them, or none if one cannot be written.
-
-    Raises:
-        FileUnreadableError: a file cannot be read or written; those before it are as they were.
-    """
-    before = {path: _whole(path) for path in files}
-    written: list[Path] = []
+@contextmanager
+def _writable(path: Path) -> Iterator[None]:
+    """Say of ``path`` what the operating system says about writing it."""
     try:
-        for path, data in files.items():
-            written.append(path)
-            write_atomic(path, data)
-    except BaseException:  # an interrupt, too, must not leave half of them
-        for path in written:
-            write_atomic(path, before[path])
-        raise
+        yield
+    except OSError as error:
+        raise FileUnreadableError(
+            f"{path}: cannot be written: {error.strerror or error}",
+            remedy="check the free space and the permissions of the folder",
+        ) from error
+
+
+def _put_back(path: Path, data: bytes | None) -> None:
+    if data is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomic(path, data)
 
 
 def _whole(path: Path) -> bytes:

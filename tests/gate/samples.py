@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from ci.gate.compare import compare_suite
 from ci.gate.plan import Plan, parse_plan
@@ -93,6 +98,18 @@ def policy(text: str = POLICY_TEXT) -> Policy:
 def plan(text: str = PLAN_TEXT) -> Plan:
     """Return the sample plan, or another."""
     return parse_plan(text, Path("baselines/plan.toml"))
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let no file become whole after so many."""
+    real, written = os.fsync, itertools.count(1)
+
+    def fsync(descriptor: int) -> None:
+        if next(written) > after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
 
 
 def records() -> dict[tuple[str, str], Record]:

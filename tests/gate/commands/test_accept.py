@@ -12,9 +12,10 @@ from ci.proof.checkout import Checkout, boots
 from ci.results.aa import read_aa
 from ci.results.jsonl import read_baseline
 from ci.results.records import Record
-from tests.gate.samples import PLAN_TEXT, POLICY_TEXT, Sample
+from tests.gate.samples import PLAN_TEXT, POLICY_TEXT, Sample, full_disk
 
 BASELINE = Path("baselines/cpu/property.jsonl")
+WHY = ("--why", "new pin")
 
 
 def _accept(*more: str) -> int:
@@ -122,6 +123,29 @@ def test_all_suites_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert BASELINE.read_bytes() == before
     assert _accept("--why", "x", "--suite", "property") == 0
     assert BASELINE.read_bytes() != before
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2])
+def test_a_full_disk_accepts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], whole: int
+) -> None:
+    """Whichever of two baselines and the A/A file does not fit, none of them is written, and it is said."""
+    checkout = Checkout(tmp_path / "x").write()
+    aa = boots(0.0, "aa2", ("patched", "patched"))
+    checkout.measure(Record("speed", "step_ms", 10.0, "ms", sessions=(aa,)))
+    monkeypatch.chdir(checkout.root)
+    Path("baselines/cpu/second.jsonl").unlink()
+    before = {path: path.read_bytes() for path in Path("baselines/cpu").iterdir()}
+    full_disk(monkeypatch, whole)
+    assert main(["accept", "--runs", "runs", "--baselines", "baselines", "--by", "Bob", "--whole", *WHY]) == 2
+    assert {path: path.read_bytes() for path in Path("baselines/cpu").iterdir()} == before
+    said = "".join(capsys.readouterr())
+    assert "cannot be written: No space left on device" in said
+    assert "added" not in said
+    monkeypatch.undo()
+    monkeypatch.chdir(checkout.root)
+    assert main(["accept", "--runs", "runs", "--baselines", "baselines", "--by", "Bob", "--whole", *WHY]) == 0
+    assert "12 values changed, 1 A/A sessions added" in capsys.readouterr().out
 
 
 def test_suite_that_did_not_run_stays(

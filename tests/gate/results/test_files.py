@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.results import files
+from tests.gate.samples import full_disk
 
 
 def test_write_creates_folder_and_round_trips(tmp_path: Path) -> None:
@@ -70,30 +71,37 @@ def test_only_plain_files_are_read(tmp_path: Path, kind: str) -> None:
         files.read_limited(path, 10)
 
 
-def test_all_files_are_replaced_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure or an interrupt in the middle takes back what was written before it."""
-    one, two = tmp_path / "one", tmp_path / "two"
+def test_all_files_are_written_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure or an interrupt in the middle takes back what was written before it, new files included."""
+    one, two, new = tmp_path / "one", tmp_path / "two", tmp_path / "lane" / "new"
     one.write_bytes(b"1")
     two.write_bytes(b"2")
     files.write_all({one: b"a", two: b"b"})
     assert (one.read_bytes(), two.read_bytes()) == (b"a", b"b")
-    real = files.write_atomic
+    real = os.replace
 
-    def stop(path: Path, data: bytes) -> None:
-        if data == b"y":
+    def stop(source: str, target: Path) -> None:
+        if target == two:
             raise KeyboardInterrupt
-        real(path, data)
+        real(source, target)
 
-    monkeypatch.setattr(files, "write_atomic", stop)
+    monkeypatch.setattr(os, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        files.write_all({one: b"x", two: b"y"})
+        files.write_all({one: b"x", new: b"n", two: b"y"})
     assert (one.read_bytes(), two.read_bytes()) == (b"a", b"b")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [one, two]
+    monkeypatch.undo()
+    files.write_all({one: b"x", new: b"n"})
+    assert (one.read_bytes(), new.read_bytes()) == (b"x", b"n")
 
 
-def test_a_file_that_is_not_there_keeps_the_others_as_they_are(tmp_path: Path) -> None:
-    """Files are replaced, so each of them exists before the first is written."""
-    one = tmp_path / "one"
+def test_a_full_disk_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing more can be written, the first file cannot be put back either: it is not touched."""
+    one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"1")
-    with pytest.raises(files.FileMissingError):
-        files.write_all({one: b"a", tmp_path / "two": b"b"})
-    assert one.read_bytes() == b"1"
+    two.write_bytes(b"2")
+    full_disk(monkeypatch, after=1)
+    with pytest.raises(files.FileUnreadableError, match=r"two: cannot be written: No space left") as caught:
+        files.write_all({one: b"a", two: b"b"})
+    assert "free space" in (caught.value.remedy or "")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == {one: b"1", two: b"2"}
