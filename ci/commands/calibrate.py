@@ -22,7 +22,7 @@ from ci.gate.calibration import (
 from ci.gate.calibration_prompts import fewer, prompt_scenarios, simulate_prompts
 from ci.gate.usual import UsualRule
 from ci.report.calibration import Calibration, goals, render_calibration
-from ci.results.files import write_atomic
+from ci.results.files import write_report
 
 REPEATS = 2000
 SEED = 20260901
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError("--repeats and --processes are numbers from 1", remedy="--repeats 200")
     calibration = calibrate(args.repeats, args.seed, args.processes)
     if args.write is not None:
-        write_atomic(args.write, render_calibration(calibration).encode())
+        write_report(args.write, render_calibration(calibration).encode())
     found = goals(calibration.shares)
     for goal in found:
         review.say(f"{'met' if goal.met else 'MISSED':6}  {goal.text}: {goal.got} (wanted: {goal.wanted})\n")

@@ -28,7 +28,7 @@ from ci.lanes.standing import (
     upload_of,
 )
 from ci.report.markdown import MARKER, prose, render_markdown
-from ci.results.files import write_atomic
+from ci.results.files import append, write_atomic
 from ci.results.parcel import MAX_ARCHIVE_BYTES, unpack
 
 REPORT = Path("out/report")
@@ -136,8 +136,7 @@ def _report(github: GitHub, commit: str) -> ExitCode:
     shutil.rmtree(REPORT, ignore_errors=True)
     write_atomic(REPORT / "comment.md", page.encode())
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8") as stream:
-            stream.write(page)
+        append(Path(summary), page.encode())
     if pull is not None:
         github.comment(pull.number, MARKER, page)
     github.set_status(commit, standing.value, line, run_link(github))

@@ -15,7 +15,7 @@ from ci.report.junit_out import render_junit
 from ci.report.markdown import render_markdown, render_summary
 from ci.report.page import render_page
 from ci.report.words import plain
-from ci.results.files import write_atomic
+from ci.results.files import append, write_report
 from ci.results.folder import SuiteFiles
 from ci.stack.plan import plan_arms
 from ci.stack.series import read_series, series_folder
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.markdown is not None:
         write_report(args.markdown, render_markdown(verdict, more_at=args.link).encode())
     if args.summary is not None:
-        with args.summary.open("a", encoding="utf-8") as stream:
-            stream.write(render_summary(verdict, more_at=args.link))
+        append(args.summary, render_summary(verdict, more_at=args.link).encode())
     if args.html is not None:
         write_report(args.html, render_page(verdict, history=read_history(baselines)).encode())
     if args.junit is not None:
@@ -72,14 +71,6 @@ def run(args: argparse.Namespace) -> ExitCode:
         review.say(render_annotations(verdict))
     review.show(verdict)
     return verdict.outcome[1]
-
-
-def write_report(path: Path, data: bytes) -> None:
-    """Write a report whole; into a device or a pipe as it comes, for there is no file to replace."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        path.write_bytes(data)
-    else:
-        write_atomic(path, data)
 
 
 def diff(

@@ -17,7 +17,7 @@ from ci.commands.stack import ConsoleProgress
 from ci.errors import ExitCode
 from ci.report.drift import details, drift_table, headline, render_drift
 from ci.results.drift import OPEN, HunkState, PatchState, ReleaseFate
-from ci.results.files import write_atomic
+from ci.results.files import append, write_atomic
 from ci.results.jsonl import write_results
 from ci.results.records import SCHEMA_VERSION, Record, RunHead, Subject
 from ci.stack.cache import cache_root
@@ -106,8 +106,7 @@ def write_reports(folder: Path, series: Series, fates: Sequence[ReleaseFate], su
     write_atomic(folder / "drift.json", msgspec.json.format(msgspec.json.encode(fates), indent=1) + b"\n")
     write_results(folder / "records.jsonl", run_head(series), records(fates))
     if summary is not None:
-        with summary.open("ab") as stream:
-            stream.write(page)
+        append(summary, page)
 
 
 def run_head(series: Series) -> RunHead:

@@ -14,7 +14,8 @@ from ci.commands import review
 from ci.errors import ExitCode, UsageError
 from ci.report.words import plain
 from ci.results.field_verdicts import PUBLISHED, FieldVerdicts, head_of, read_field_verdicts, records_of
-from ci.results.jsonl import is_slug, write_results
+from ci.results.files import write_report
+from ci.results.jsonl import encode, is_slug
 
 EPILOG = """\
 examples:
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         ) from error
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     records = records_of(verdicts)
-    write_results(target, head_of(verdicts, args.lane, started), records)
+    write_report(target, encode(head_of(verdicts, args.lane, started), records))
     Console(soft_wrap=True).print(table(verdicts, args.lane))
     bad = [row.case for row in verdicts.rows if not row.ok]
     print(f"{len(records)} records of {len(verdicts.rows)} cases written to {target}")

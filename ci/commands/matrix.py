@@ -17,7 +17,7 @@ from ci.errors import ExitCode, UsageError
 from ci.lanes.event import KINDS, MAX_EVENT_BYTES, Event, parse_event
 from ci.lanes.matrix import MATRIX_FILE, JobPlan, Where, parse_matrix, plan_jobs
 from ci.lanes.outputs import write_outputs
-from ci.results.files import read_limited, write_atomic
+from ci.results.files import read_limited, write_report
 
 EPILOG = """\
 examples:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     show(plan, Console(highlight=False, markup=False, soft_wrap=True))
     data = msgspec.json.encode(cells).decode()
     if args.json is not None:
-        write_atomic(args.json, msgspec.json.format(encode_plan(plan, event), indent=1) + b"\n")
+        write_report(args.json, msgspec.json.format(encode_plan(plan, event), indent=1) + b"\n")
     if args.github:
         write_outputs(_variable_path("GITHUB_OUTPUT"), {"cells": data, "any": str(bool(cells)).lower()})
     where = f" {args.where}" if args.where else ""

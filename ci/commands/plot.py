@@ -10,7 +10,7 @@ from ci.errors import ExitCode, UsageError
 from ci.gate.plan import Plan
 from ci.gate.verdict import Verdict, last_line
 from ci.report.kernelbench import draw_times
-from ci.results.files import write_atomic
+from ci.results.files import write_report
 from ci.results.jsonl import read_baseline, read_results
 from ci.results.recorder import RECORDS_FILE
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     found = read_results(source) if args.last else read_baseline(source)
     drawn = draw_times(found.head, found.records)
     out: Path = args.out or review.out_folder() / "kernelbench.svg"
-    write_atomic(out, drawn.encode())
+    write_report(out, drawn.encode())
     review.say(last_line(Verdict.PASS, f"{source} drawn into {out}", ExitCode.PASS) + "\n")
     return ExitCode.PASS
 

@@ -21,7 +21,7 @@ from ci.proof.damages import DAMAGES
 from ci.proof.rules import GateRule
 from ci.report.console import render_console
 from ci.results.aa import AA_FILE
-from ci.results.files import write_atomic
+from ci.results.files import write_report
 from ci.results.jsonl import read_baseline
 from ci.results.records import Scalar
 
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise UsageError(f"no damage has {args.word!r} in its name", remedy="python -m ci prove-red")
     proofs = prove(chosen)
     if args.write is not None:
-        write_atomic(args.write, render_damages(DAMAGES).encode())
+        write_report(args.write, render_damages(DAMAGES).encode())
     judged, deaf = moved_baselines(args.baselines or review.default_baselines())
     for proof in proofs:
         review.say(f"{'NOT CAUGHT' if proof.problem else 'caught':10} {_line(proof)}\n")

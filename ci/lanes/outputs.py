@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci.errors import GateError
+from ci.results.files import append
 
 
 class OutputNameError(GateError):
@@ -32,5 +33,4 @@ def output_block(name: str, value: str, delimiter: str | None = None) -> str:
 def write_outputs(path: Path, values: Mapping[str, str]) -> None:
     """Append outputs to the file that ``GITHUB_OUTPUT`` names."""
     text = "".join(output_block(name, value) for name, value in values.items())
-    with path.open("a", encoding="utf-8", newline="\n") as stream:
-        stream.write(text)
+    append(path, text.encode())

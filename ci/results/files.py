@@ -64,6 +64,29 @@ def write_all(files: Mapping[Path, bytes]) -> None:
             raise
 
 
+def write_report(path: Path, data: bytes) -> None:
+    """Write a file that the user names: whole; into a device or a pipe as it comes, for it must stay one.
+
+    Raises:
+        FileUnreadableError: it cannot be written.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with _writable(path):
+            path.write_bytes(data)
+    else:
+        write_atomic(path, data)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add to a file that others write to as well, such as a job's summary.
+
+    Raises:
+        FileUnreadableError: it cannot be written.
+    """
+    with _writable(path), path.open("ab") as stream:
+        stream.write(data)
+
+
 @contextmanager
 def _beside(path: Path, data: bytes) -> Iterator[str]:
     """A temporary file in the folder of ``path`` that holds ``data``; unless it was moved it is removed."""

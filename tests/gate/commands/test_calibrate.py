@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,17 @@ def test_all_goals_met(
     assert _run(monkeypatch, shares(), "--write", str(tmp_path / "page.md")) == 0
     assert (tmp_path / "page.md").read_text().startswith("# How often")
     assert capsys.readouterr().out.splitlines()[-1] == "verdict: pass - 4 of 4 goals met (exit 0)"
+
+
+def test_the_page_goes_into_a_pipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is no file is written into and stays what it is."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert _run(monkeypatch, shares(), "--write", str(pipe)) == 0
+    assert os.read(reader, 10) == b"# How ofte"
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_missed_goal_is_red(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,6 +127,16 @@ def test_a_report_into_a_pipe_replaces_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("green")
+@pytest.mark.parametrize("option", ["--markdown", "--summary", "--html", "--junit"])
+def test_a_report_that_cannot_be_written_is_named(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A full disk is no fault of the gate: the error names the file, and there is no traceback."""
+    assert _diff(option, "/dev/full") == 2
+    said = "".join(capsys.readouterr())
+    assert "error: /dev/full: cannot be written: No space left on device\n  remedy: " in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("green")
 def test_suite_that_did_not_run(capsys: pytest.CaptureFixture[str]) -> None:
     """A planned suite without a run folder is missing."""
     shutil.rmtree(RUN)

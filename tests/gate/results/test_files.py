@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,23 @@ def test_a_full_disk_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         files.write_all({one: b"a", two: b"b"})
     assert "free space" in (caught.value.remedy or "")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == {one: b"1", two: b"2"}
+
+
+@pytest.mark.parametrize("write", [files.write_report, files.append])
+def test_a_device_stays_one_and_what_it_says_names_it(write: Callable[[Path, bytes], None]) -> None:
+    """A device or a pipe is written into, not replaced; an error without a path in it gets the path."""
+    files.write_report(Path(os.devnull), b"x")
+    with pytest.raises(files.FileUnreadableError, match=r"^/dev/full: cannot be written: No space left"):
+        write(Path("/dev/full"), b"x")
+    assert all(Path(name).is_char_device() for name in (os.devnull, "/dev/full"))
+
+
+def test_a_report_replaces_a_file_and_a_summary_grows(tmp_path: Path) -> None:
+    """A report is the whole file, in a folder that need not be there; a summary may have an earlier part."""
+    path = tmp_path / "new" / "report"
+    files.write_report(path, b"one")
+    files.write_report(path, b"two")
+    files.append(path, b" three")
+    assert path.read_bytes() == b"two three"
+    with pytest.raises(files.FileUnreadableError, match="cannot be written: Is a directory"):
+        files.write_report(tmp_path, b"x")
