@@ -6,7 +6,8 @@ import dataclasses
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -41,10 +42,14 @@ from ci.gate.verdict import Verdict, last_line, overall
 from ci.lanes.conditions import read_conditions, read_gpus
 from ci.lanes.gpu import GpuState, load_average, read_state
 from ci.report.throughput import render_announcement, render_boots, render_judged, render_texts
+from ci.results.lock import HeldError, held
 from ci.results.records import Record
 from ci.results.throughput import SCHEMA_VERSION, BootMeasure, KeptSession, SessionHead
 from ci.stack.arms import Arm
 from ci.stack.manifest import read_manifest
+
+LOCK_FILE = ".lock"
+"""In a folder of sessions: held while one of them runs."""
 
 
 def checked_pairs(pairs: int) -> int:
@@ -162,25 +167,31 @@ class Throughput:
         )
 
     def run(self, *, resume: bool, fresh: bool = False, blocks: int | None = None) -> Outcome:
-        """Run what is left, after census and soak; everything is on disk after each boot."""
-        opened = open_session(
-            self.folder, self.head(), self.ended, self.held, self.spoilt, resume=resume, fresh=fresh
-        )
-        folder, head = opened.folder, opened.head
-        for path in opened.aside:
-            self.say(f"put aside: {path}\n")
-        kept = tuple(finished_boots(folder))
-        stop = partial(self.stop, head, earlier=opened.earlier)
-        stopped = end_of(kept, head.pairs, stop)
-        if stopped is not None:
-            return Outcome(head, kept, stopped, opened.earlier)
-        self.clean()
-        setup, refused = self.warm_up(self.setup(folder), head, kept)
-        if refused:
-            return Outcome(head, kept, f"invalid: {refused[0]}", opened.earlier, tuple(refused))
-        boot_one = partial(self.shown_boot, setup, head)
-        progress = run_blocks(folder, head.pairs, boot_one, stop, blocks)
-        return Outcome(head, progress.boots, progress.stopped, opened.earlier)
+        """Run what is left, after census and soak; everything is on disk after each boot.
+
+        Raises:
+            UsageError: another run has a session in the folder.
+            GateError: as for `open_session` and the boots.
+        """
+        with alone(self.folder, f"throughput {self.profile.name}"):
+            opened = open_session(
+                self.folder, self.head(), self.ended, self.held, self.spoilt, resume=resume, fresh=fresh
+            )
+            folder, head = opened.folder, opened.head
+            for path in opened.aside:
+                self.say(f"put aside: {path}\n")
+            kept = tuple(finished_boots(folder))
+            stop = partial(self.stop, head, earlier=opened.earlier)
+            stopped = end_of(kept, head.pairs, stop)
+            if stopped is not None:
+                return Outcome(head, kept, stopped, opened.earlier)
+            self.clean()
+            setup, refused = self.warm_up(self.setup(folder), head, kept)
+            if refused:
+                return Outcome(head, kept, f"invalid: {refused[0]}", opened.earlier, tuple(refused))
+            boot_one = partial(self.shown_boot, setup, head)
+            progress = run_blocks(folder, head.pairs, boot_one, stop, blocks)
+            return Outcome(head, progress.boots, progress.stopped, opened.earlier)
 
     def ended(self, head: SessionHead, boots: Sequence[BootMeasure], earlier: KeptSession | None) -> bool:
         """Whether a session needs no further boot."""
@@ -299,6 +310,24 @@ class Throughput:
         code = verdict.exit_code
         self.say(last_line(verdict, f"{self.profile.name} on {self.lane}: {detail}", code) + "\n")
         return code
+
+
+@contextmanager
+def alone(folder: Path, what: str) -> Iterator[None]:
+    """Keep a folder of sessions from other runs, such as one on another GPU; a killed run keeps nothing.
+
+    Raises:
+        UsageError: another run has it, and says for what.
+    """
+    try:
+        with held(folder / LOCK_FILE, what):
+            yield
+    except HeldError as error:
+        raise UsageError(
+            f"{folder}: held by {error.holder}",
+            cause="another run has a session there",
+            remedy="wait until that has ended, or choose another folder: --session DIR",
+        ) from error
 
 
 def other_gpus() -> list[GpuState]:

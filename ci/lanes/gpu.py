@@ -6,19 +6,17 @@ virtualised driver cannot give all of them.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO
 
 from ci.errors import GateError
+from ci.results.lock import HeldError, held
 
 MIB = 1 << 20
 SMI = "nvidia-smi"
@@ -32,7 +30,6 @@ THROTTLE_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.activ
 """The newer and the older name of one reading."""
 IDLE_REASON = 0x1
 """The throttle bit that only says that nothing runs."""
-LEASE_POLL_S = 0.2
 
 
 class GpuBusyError(GateError):
@@ -247,7 +244,7 @@ def load_average() -> float | None:
 
 
 @contextmanager
-def lease(uuid: str, folder: Path, what: str, wait_s: float = 0.0) -> Iterator[Path]:
+def lease(uuid: str, folder: Path, what: str, wait_s: float = 0.0) -> Iterator[None]:
     """Hold one GPU alone; a killed holder leaves no lease behind.
 
     Args:
@@ -259,30 +256,13 @@ def lease(uuid: str, folder: Path, what: str, wait_s: float = 0.0) -> Iterator[P
     Raises:
         GpuBusyError: another run holds it, and says for what.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"gpu-{re.sub(r'[^A-Za-z0-9-]', '_', uuid)}.lease"
-    with path.open("a+", encoding="utf-8") as held:
-        take(held, path, time.monotonic() + wait_s)
-        held.truncate(0)
-        held.write(f"pid {os.getpid()}: {what}\n")
-        held.flush()
-        yield path
-        held.truncate(0)
-
-
-def take(held: IO[str], path: Path, deadline: float) -> None:
-    """Lock the file, waiting until the deadline."""
-    while True:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError as error:
-            if time.monotonic() >= deadline:
-                held.seek(0)
-                holder = held.read().strip() or "a holder that has not said who it is"
-                raise GpuBusyError(
-                    f"the GPU is held by {holder}",
-                    cause=f"the lease {path} is locked",
-                    remedy="wait until that run has ended, or give a longer wait",
-                ) from error
-            time.sleep(LEASE_POLL_S)
+    try:
+        with held(path, what, wait_s):
+            yield
+    except HeldError as error:
+        raise GpuBusyError(
+            f"the GPU is held by {error.holder}",
+            cause=f"the lease {path} is locked",
+            remedy="wait until that run has ended, or give a longer wait",
+        ) from error

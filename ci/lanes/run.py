@@ -7,7 +7,6 @@ exported last week must not decide a verdict.
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import os
@@ -16,7 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +26,7 @@ from ci.errors import GateError, UsageError
 from ci.lanes.conditions import CPU_LANE, read_conditions
 from ci.lanes.process import run_logged
 from ci.results.files import write_atomic
+from ci.results.lock import HeldError, held
 from ci.results.recorder import HEAD_FILE, RUN_DIR_VARIABLE
 from ci.results.records import SCHEMA_VERSION, RunHead, Subject
 
@@ -198,22 +198,17 @@ def alone(run_dir: Path) -> Iterator[int]:
     Raises:
         RunFolderError: another run is writing it, or there is no place for it.
     """
-    try:
-        run_dir.parent.mkdir(parents=True, exist_ok=True)
-        lock = run_dir.with_name(f".{run_dir.name}.lock").open("a", encoding="utf-8")
-    except OSError as error:
-        raise _unusable(run_dir, error) from error
-    with lock:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            lock = stack.enter_context(held(run_dir.with_name(f".{run_dir.name}.lock"), "a run"))
+        except HeldError as error:
             raise RunFolderError(
                 f"{run_dir}: another run is writing it",
                 remedy=f"wait until that run has ended, or set {OUT_VARIABLE} to a folder of your own",
             ) from error
         except OSError as error:
             raise _unusable(run_dir, error) from error
-        yield lock.fileno()
+        yield lock
 
 
 def _unusable(run_dir: Path, error: OSError) -> RunFolderError:

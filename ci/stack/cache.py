@@ -10,15 +10,15 @@
 
 from __future__ import annotations
 
-import fcntl
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
+from ci.results.lock import held
 from ci.stack.errors import CacheError
 
 CACHE_VARIABLE = "FORKPROOF_CACHE"
@@ -41,11 +41,6 @@ def unwritable(root: Path, why: str) -> CacheError:
     return CacheError(f"{root}: {why}", remedy=remedy)
 
 
-def _open_lock(root: Path) -> BinaryIO:
-    root.mkdir(parents=True, exist_ok=True)
-    return (root / "lock").open("a+b")
-
-
 @contextmanager
 def locked(root: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[str | None]:
     """Hold the cache: one process builds at a time, and a killed one leaves no lock behind.
@@ -60,21 +55,15 @@ def locked(root: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[s
     Raises:
         CacheError: there is no folder, and none can be made.
     """
-    try:
-        lock = _open_lock(root)
-    except OSError as error:
-        why = error.strerror or str(error)
-        if not root.is_dir():
-            raise unwritable(root, f"cannot be used as cache: {why}") from error
-        yield why
-        return
-    with lock:
+    with ExitStack() as stack:
+        why = None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield None
+            stack.enter_context(held(root / "lock", "a build", math.inf, waiting))
+        except OSError as error:
+            why = error.strerror or str(error)
+            if not root.is_dir():
+                raise unwritable(root, f"cannot be used as cache: {why}") from error
+        yield why
 
 
 @contextmanager

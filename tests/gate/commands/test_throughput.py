@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from ci import cli
 from ci.commands import throughput, throughput_session
 from ci.commands.throughput_rules import Judging
+from ci.commands.throughput_session import LOCK_FILE
 from ci.engine.profile import Point, load_profile, profile_names
 from ci.lanes.gpu import GpuState, parse_state
+from ci.results.lock import held
 from tests.gate.commands.played_machine import PROFILE, Machine, play
 
 
@@ -242,6 +245,22 @@ def test_refused(machine: Machine, command: Command, words: list[str], said: str
     assert machine.booted == []
     assert machine.builds == int(words == ["--resume"])  # only a session has to know its arms
     assert not list(Path().glob("results/**/session.json"))
+
+
+def test_a_folder_has_one_session(machine: Machine, command: Command) -> None:
+    """A second one, on another GPU, is refused while the first runs, and takes nothing; then it may."""
+    command("--session", "mine", "--blocks", "1")
+    before = {path: path.stat().st_mtime_ns for path in Path("mine/1").rglob("*")}
+    machine.booted.clear()
+    with held(Path("mine") / LOCK_FILE, "throughput any-gpu-verify"):
+        for words in (["--resume"], ["--fresh"]):
+            code, out = command("--session", "mine", *words)
+            assert code == 2
+            assert f"mine: held by pid {os.getpid()}: throughput any-gpu-verify\n" in out
+            assert "remedy: wait until that has ended, or choose another folder: --session DIR" in out
+    assert machine.booted == []
+    assert {path: path.stat().st_mtime_ns for path in Path("mine/1").rglob("*")} == before
+    assert "put aside: " in command("--session", "mine", "--fresh", "--blocks", "1")[1]
 
 
 @pytest.mark.parametrize("name", ["any-gpu", "rtx3090-memory"])

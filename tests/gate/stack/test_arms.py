@@ -285,7 +285,7 @@ def test_a_read_only_cache_is_read(
     """What is whole in a cache that cannot be written is used, whoever reworded a header since."""
     folder = make_series({"1.patch": ONE, "2.patch": TWO})
     first = make(folder, ["1"])
-    monkeypatch.setattr(cache, "_open_lock", _refuse_writing)
+    monkeypatch.setattr(cache, "held", _refuse_writing)
     monkeypatch.setattr(cache.tempfile, "mkdtemp", _refuse_writing)
     monkeypatch.setattr(arms, "write_manifest", _refuse_writing)
     (folder / "1.patch").write_text(f"a header\n{ONE}")
@@ -298,14 +298,14 @@ def test_an_arm_that_a_read_only_cache_lacks(
     """An arm, or the stock tree itself, that would have to be written names the setting that helps."""
     folder = make_series({"1.patch": ONE, "2.patch": TWO})
     (tmp_path / "cache").mkdir()
-    monkeypatch.setattr(cache, "_open_lock", _refuse_writing)
+    monkeypatch.setattr(cache, "held", _refuse_writing)
     with pytest.raises(CacheError, match="cannot be written: Read-only file system") as empty:
         make(folder)
     assert "FORKPROOF_CACHE" in (empty.value.remedy or "")
     assert list((tmp_path / "cache").iterdir()) == []
     monkeypatch.undo()
     make(folder, ["1"])
-    monkeypatch.setattr(cache, "_open_lock", _refuse_writing)
+    monkeypatch.setattr(cache, "held", _refuse_writing)
     with pytest.raises(CacheError, match="arm stock is not in it whole") as lacking:
         make(folder)
     assert "FORKPROOF_CACHE" in (lacking.value.remedy or "")
