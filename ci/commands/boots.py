@@ -138,7 +138,7 @@ def open_session(args: argparse.Namespace, profile: Profile) -> tuple[Session, P
     folder = args.session or review.out_folder("boots", lane, profile.name)
     arms = arms_by_name(args.subject, args.series, lane, args.flavour)
     in_process = args.in_process or bool(getattr(args, "broken", None))
-    session = Session(profile, lane, folder.resolve(), arms, in_process, apart=args.session is None)
+    session = Session(profile, lane, folder.absolute(), arms, in_process, apart=args.session is None)
     return session, session.folder
 
 

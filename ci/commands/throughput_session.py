@@ -135,7 +135,7 @@ class Throughput:
         )
         self.names = (self.arms[0].text, self.arms[1].text)
         root = folder or review.out_folder(SUITE, lane, profile.name, words_of(self.names))
-        self.folder = root.resolve()
+        self.folder = root.absolute()
         self.conditions = {
             **read_conditions(lane, vllm=built[self.arms[1].arm].manifest.vllm),
             "lineage": profile.lineage,

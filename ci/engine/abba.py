@@ -162,7 +162,7 @@ def put_aside(folder: Path) -> Path | None:
     Returns:
         Where it is now; None if nothing was there.
     """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
         return None
     try:
         head = read_head(folder)
@@ -176,7 +176,7 @@ def put_aside(folder: Path) -> Path | None:
 def unused(folder: Path, stem: str, suffix: str = "") -> Path:
     """A path in the folder where nothing is yet: the name as it is, or with a number behind the stem."""
     names = (f"{stem}-{number}" if number else stem for number in count())
-    return next(path for name in names if not (path := folder / f"{name}{suffix}").exists())
+    return next(path for name in names if not os.path.lexists(path := folder / f"{name}{suffix}"))
 
 
 def open_session(

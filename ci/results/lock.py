@@ -43,7 +43,8 @@ def held(
         HeldError: another process holds it.
         OSError: the file cannot be made or locked.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # what stands there and is no folder is said better below
+        path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b", buffering=0) as lock:
         if not _taken(lock, path):
             waiting()

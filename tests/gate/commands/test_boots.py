@@ -66,6 +66,16 @@ def test_another_series_is_another_session(
     assert len(booted) == 6
 
 
+@pytest.mark.usefixtures("booted")
+def test_a_folder_that_cannot_be_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A link to itself is named, and is no fault of the gate."""
+    (tmp_path / "loop").symlink_to("loop")
+    assert cli.main(["boots", "any-gpu-dummy7", "--seqs", "16", "--session", str(tmp_path / "loop")]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {tmp_path / 'loop'}")
+    assert "remedy: " in err
+
+
 def test_a_boot_with_a_problem_says_how_to_repeat_it(
     booted: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,6 +263,18 @@ def test_a_folder_has_one_session(machine: Machine, command: Command) -> None:
     assert "put aside: " in command("--session", "mine", "--fresh", "--blocks", "1")[1]
 
 
+@pytest.mark.parametrize("session", ["loop", "loop/mine"])
+def test_a_folder_that_cannot_be_one(machine: Machine, command: Command, session: str) -> None:
+    """A link to itself is no folder, which the error says, and nothing boots."""
+    Path("loop").symlink_to("loop")
+    code, out = command("--session", session)
+    assert code == 2
+    assert out.startswith(f"error: {Path.cwd() / session}")
+    assert ": cannot be used: Too many levels of symbolic links\n" in out
+    assert "Traceback" not in out
+    assert machine.booted == []
+
+
 @pytest.mark.parametrize("name", ["any-gpu", "rtx3090-memory"])
 def test_profiles_that_time_something_are_named(
     machine: Machine, capsys: pytest.CaptureFixture[str], name: str

@@ -313,6 +313,20 @@ def test_anything_is_put_aside(tmp_path: Path, folder: str, content: bytes | Non
     assert len(list(tmp_path.glob(f"{folder}.unnamed*/{BOOTS}/003-A.json"))) == 2
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_link_to_nowhere_is_put_aside(tmp_path: Path, fresh: bool) -> None:
+    """To itself, or to a folder that is gone: a session cannot be written through it."""
+    (tmp_path / "1").symlink_to("1")
+    (tmp_path / "2").symlink_to("gone")
+    at = opened(tmp_path, "run-1", fresh=fresh)
+    assert (at.folder, at.aside[0]) == (tmp_path / "1", tmp_path / "1.unnamed")
+    at = opened(tmp_path, "run-2", yes, yes)
+    assert at.folder == tmp_path / "2"
+    assert (tmp_path / "1.unnamed").is_symlink()
+    assert (tmp_path / "2.unnamed").is_symlink()
+    assert not (tmp_path / "2").is_symlink()
+
+
 def test_begun_in_a_folder_without_a_head(tmp_path: Path) -> None:
     """Also where nobody asked for a fresh one."""
     run_blocks(tmp_path / "1", 2, Booter(), never)
