@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from ci.commands.run import arms_by_name
 from ci.commands.throughput_session import Throughput, checked_pairs, measure_of
-from ci.engine.identity import resolve_arm
+from ci.engine.identity import parse_arm, resolve_arm
+from ci.engine.inprocess import READS
 from ci.engine.profile import Profile, load_profile, timed_names
 from ci.errors import ExitCode, UsageError
 from ci.lanes.conditions import detect_lane
@@ -69,6 +70,8 @@ def run(args: argparse.Namespace) -> ExitCode:
             f"{args.profile!r} is no profile with a [measure] table", remedy=f"one of: {', '.join(timed)}"
         )
     profile = chosen(load_profile(args.profile), args.arms, args.point)
+    if not args.in_process:
+        check_served(profile)
     lane = machine_lane(profile)
     built = built_arms(profile, args, lane)
     one = Throughput(profile, lane, built, args.session, args.in_process, pairs)
@@ -94,6 +97,21 @@ def chosen(profile: Profile, arms: Sequence[str] | None, points: Sequence[str] |
         # What kernel other arms take is not the profile's to say.
         measure = replace(measure, arms=(arms[0], arms[1]), paths=None)
     return replace(profile, measure=measure)
+
+
+def check_served(profile: Profile) -> None:
+    """Refuse arms or settings that say something which vLLM's server would not read.
+
+    Raises:
+        UsageError: the first of them, by name.
+    """
+    flags = (name for text in measure_of(profile).arms for name in parse_arm(text).flags)
+    if unread := sorted(READS & {*profile.env, *flags}):
+        raise UsageError(
+            f"{profile.name}: {unread[0]} is read by the engine in one process only",
+            cause="behind vLLM's server the arm would run as if it were not set",
+            remedy="--in-process",
+        )
 
 
 def built_arms(profile: Profile, args: argparse.Namespace, lane: str) -> dict[str, Arm]:

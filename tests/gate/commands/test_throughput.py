@@ -263,6 +263,30 @@ def test_a_folder_has_one_session(machine: Machine, command: Command) -> None:
     assert "put aside: " in command("--session", "mine", "--fresh", "--blocks", "1")[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "variable"),
+    [
+        ("any-gpu-verify-slowed", [], "FORKPROOF_SLOWDOWN"),
+        ("any-gpu-verify", ["--arms", "patched", "patched+FORKPROOF_BREAK=declared-8"], "FORKPROOF_BREAK"),
+    ],
+)
+def test_what_a_server_would_not_read(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    words: list[str],
+    variable: str,
+) -> None:
+    """An arm that only the engine in one process would make another is refused behind vLLM's server."""
+    monkeypatch.setattr(throughput, "load_profile", load_profile)
+    assert cli.main(["throughput", name, *words]) == 2
+    err = capsys.readouterr().err
+    assert f"error: {name}: {variable} is read by the engine in one process only" in err
+    assert "remedy: --in-process" in err
+    assert (machine.builds, machine.booted) == (0, [])
+
+
 @pytest.mark.parametrize("session", ["loop", "loop/mine"])
 def test_a_folder_that_cannot_be_one(machine: Machine, command: Command, session: str) -> None:
     """A link to itself is no folder, which the error says, and nothing boots."""
