@@ -83,6 +83,8 @@ class Watched:
     seen: ArmSeen | None = None
     points: list[PointMeasure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
+    """Neighbours that were at work when the last prompt had been timed."""
     load: float | None = None
 
 
@@ -137,6 +139,10 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
         setup: the session's.
         place: in the order of boots.
         letter: A or B.
+
+    Raises:
+        GpuUnfitError: the machine was not quiet before, or no longer behind the last prompt, or something was
+            left on the GPU; the boot is not recorded, for this says nothing about the arms.
     """
     arm = setup.arms["AB".index(letter)]
     watched = Watched()
@@ -151,10 +157,17 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
         watched.points += [point for point in points if point.point not in endless]
         watched.problems += problems
         watched.problems += [f"{name}: the engine's times are no finite numbers" for name in endless]
+        watched.busy += busy_others(setup.machine.others())
 
     started = datetime.now(UTC).isoformat(timespec="seconds")
     shared = shared_caches(setup)
     run, lines, seconds = boot_arm(setup, arm, place_name(place), watched, watch, shared)
+    if watched.busy:
+        raise GpuUnfitError(
+            f"boot {place_name(place)} was timed beside others: {'; '.join(watched.busy)}",
+            cause="another user, whose work began during the boot",
+            remedy="end what is yours, then go on with --resume",
+        )
     code = compiled_code(lines)
     lineage = LINEAGES[run.report.lineage]
     problems = [*boot_problems(setup, arm, run, watched), *watched.problems]

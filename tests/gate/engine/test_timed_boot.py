@@ -201,6 +201,16 @@ def test_quiet(bench: Bench) -> None:
         wait_quiet(bench.setup(limited, machine=busy))
 
 
+def test_a_neighbour_that_begins_during_a_boot(bench: Bench) -> None:
+    """Quiet before and busy behind the last prompt: the boot is not recorded, and the session can go on."""
+    looks = iter([[], [parse_state({"memory.used": "9000"}, None, ())]])
+    machine = Machine(lambda: QUIET, lambda: next(looks), lambda: 0.3)
+    with pytest.raises(
+        GpuUnfitError, match="boot 000-A was timed beside others: GPU 1 of this host is in use"
+    ):
+        bench.boot(machine=machine)
+
+
 @pytest.mark.parametrize(
     ("memory", "pids", "words"),
     [
