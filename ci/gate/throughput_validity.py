@@ -80,12 +80,7 @@ def session_problems(
         problems += unequal(same, f"arm {letter}: series", lambda boot: boot.seen and boot.seen.series_hash)
         problems += disagreements(same, head, noise_of_boot)
         if str(head.conditions.get("lineage", "")).startswith(SHARED):
-            problems += [
-                f"boot {boot.place} compiled again what boot {same[0].place} had compiled: "
-                "the session's cache was removed in between"
-                for boot in same[1:]
-                if boot.modules_compiled and same[0].modules_compiled
-            ]
+            problems += compiled_again(same)
     if any(boot.modules_loaded for boot in boots) and not any(boot.modules_compiled for boot in boots):
         problems.append(
             "no boot compiled the code that the others loaded, so a poisoned artifact could not be seen"
@@ -106,6 +101,19 @@ def seen_problems(boot: BootMeasure) -> list[str]:
         found = boot.seen.flags.get(name)
         problems += [] if found == value else [f"{name} was {found!r} in the engine's processes"]
     return problems
+
+
+def compiled_again(boots: Sequence[BootMeasure]) -> list[str]:
+    """Boots of one arm that did not find what its first boot had in the cache that all of them share.
+
+    That boot need not have compiled it: the other arm's may be the same code.
+    """
+    return [
+        f"boot {boot.place} compiled again what boot {boots[0].place} had "
+        f"{'compiled' if boots[0].modules_compiled else 'loaded'}: the session's cache was removed in between"
+        for boot in boots[1:]
+        if boot.modules_compiled and (boots[0].modules_compiled or boots[0].modules_loaded)
+    ]
 
 
 def gpu_of(boot: BootMeasure) -> object:

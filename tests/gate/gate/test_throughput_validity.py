@@ -156,9 +156,11 @@ def test_other_plan_lines() -> None:
     )
 
 
-def test_code_of_one_session_is_compiled_once() -> None:
+@pytest.mark.parametrize("modules", [1, 2])
+def test_code_of_one_session_is_compiled_once(modules: int) -> None:
     """An arm that compiles again in a shared lineage lost its cache; where each boot has its own it must."""
-    cold, warm = {"modules_loaded": 0, "modules_compiled": 2}, {"modules_loaded": 2, "modules_compiled": 0}
+    cold = {"modules_loaded": 0, "modules_compiled": modules}
+    warm = {"modules_loaded": modules, "modules_compiled": 0}
     its = [replace(one, **(cold if one.place in (0, 1, 4, 5) else warm)) for one in boots(4)]
     shared = replace(head(), conditions={"lineage": "shared:x"})
     again = "compiled again what boot {} had compiled: the session's cache was removed in between"
@@ -166,6 +168,14 @@ def test_code_of_one_session_is_compiled_once() -> None:
     assert session_problems(shared, its[:4]) == []
     soon = changed(its[:4], 3, replace(its[3], **cold))
     assert session_problems(shared, soon) == [f"boot 3 {again.format(0)}"]
+    reused = changed(its[:4], 1, replace(its[1], **warm))  # arm B began with what arm A had compiled
+    assert session_problems(shared, reused) == []
+    lost = changed(reused, 2, replace(its[2], **cold))
+    assert session_problems(shared, lost) == [
+        "boot 2 compiled again what boot 1 had loaded: the session's cache was removed in between"
+    ]
+    unread = changed(lost, 1, replace(its[1], modules_loaded=0, modules_compiled=0))
+    assert session_problems(shared, unread) == []  # what that boot had is not known
     each = [replace(one, **cold) for one in boots(4)]
     assert session_problems(replace(head(), conditions={"lineage": "fresh"}), each) == []
 
