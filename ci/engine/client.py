@@ -93,7 +93,6 @@ class Streamed:
     """When each chunk with generated text came. A chunk is a step, not a token."""
     usage: Usage
     text: str
-    finish: str | None
 
     @property
     def ttft_s(self) -> float:
@@ -227,7 +226,6 @@ def read_stream(
     content: list[float] = []
     words: list[str] = []
     usage: Usage | None = None
-    finish: str | None = None
     done = False
     for piece in pieces:
         for event in reader.feed(piece.data):
@@ -243,7 +241,6 @@ def read_stream(
             if done:  # only an error still counts
                 continue
             usage = usage_of(chunk) or usage
-            finish = ended or finish
             if text or tokens:
                 content.append(piece.at_s)
                 words.append(text)
@@ -256,7 +253,7 @@ def read_stream(
         fail(Failure.NO_USAGE, f"{len(content)} chunks of text; a chunk may hold several tokens")
     if not content:
         fail(Failure.NO_CONTENT, f"usage counts {usage.completion_tokens} tokens")
-    return Streamed(asked_s, tuple(content), usage, "".join(words), finish)
+    return Streamed(asked_s, tuple(content), usage, "".join(words))
 
 
 def parse_chunk(event: Event) -> dict[str, Any]:

@@ -109,6 +109,8 @@ BAD: dict[str, tuple[bytes, str]] = {
     # name: stream, kind of failure
     "no usage": (joined(text("a"), text("b", "stop")), "NO_USAGE"),
     "no done": (joined(text("a"), last()).removesuffix(b"data: [DONE]\n\n"), "NO_DONE"),
+    "prompt tokens are no number": (joined(text("a"), last(prompt_tokens=True)), "NO_USAGE"),
+    "tokens are no number": (joined(text("a"), last(completion_tokens=True)), "NO_USAGE"),
     "done only": (b"data: [DONE]\n\n", "NO_USAGE"),
     "nothing": (b"", "NO_DONE"),
     "error then done": (joined({"error": {"message": "engine timeout", "code": 504}}), "ERROR"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.engine.client import Failure, Piece, RequestFailedError, Streamed, read_stream, stream
+from ci.engine.client import Failure, Piece, RequestFailedError, Streamed, read_stream, receive, stream
 from tests.gate.engine.listener import played
 from tests.gate.engine.streams import BAD, GOOD, event, joined, last, text
 
@@ -55,7 +55,7 @@ def outcome(stream_pieces: list[Piece]) -> object:
         got = read_stream(0.0, stream_pieces)
     except RequestFailedError as error:
         return str(error)
-    return len(got.content_s), got.text, got.usage, got.finish
+    return len(got.content_s), got.text, got.usage
 
 
 def test_every_prefix_fails() -> None:
@@ -78,6 +78,8 @@ def test_cached_tokens() -> None:
     known = last(prompt_tokens_details={"cached_tokens": 7})
     assert read_stream(0.0, pieces(joined(text("a"), known))).usage.cached_tokens == 7
     assert read_stream(0.0, pieces(joined(text("a"), last()))).usage.cached_tokens is None
+    flag = last(prompt_tokens_details={"cached_tokens": True})
+    assert read_stream(0.0, pieces(joined(text("a"), flag))).usage.cached_tokens is None
 
 
 def test_one_chunk_has_no_rate() -> None:
@@ -165,6 +167,16 @@ def test_deadline(part: str) -> None:
     assert time.monotonic() - begun < 1.0
 
 
+def test_the_deadline_counts_from_the_request() -> None:
+    """Not from when the connection stood: what was late before is late at once, and it is said how late."""
+    with played(HEAD, hang_s=1.0) as url:
+        found, broken = receive(url, b"{}", time.perf_counter() - 5.0, idle_s=2.0, deadline_s=5.0)
+    assert found == []
+    assert broken is not None
+    assert broken.failure is Failure.TIMED_OUT
+    assert "0 pieces in 5 s" in str(broken)
+
+
 @pytest.mark.parametrize(
     "how", [{"reset": True}, {"hang_s": 1.0, "idle_s": 0.2}, {"hang_s": 1.0, "deadline_s": 0.2}]
 )
@@ -184,14 +196,15 @@ def test_nobody_listens() -> None:
 
 
 def test_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Usage is asked for, since a server leaves it out of a stream otherwise."""
+    """Usage, which a server leaves out otherwise; a prefill may be silent, and an answer take its time."""
     asked: list[bytes] = []
 
-    def receive(_url: str, payload: bytes, *_: float) -> tuple[list[Piece], None]:
+    def received(_url: str, payload: bytes, _asked_s: float, *limits: float) -> tuple[list[Piece], None]:
         asked.append(payload)
+        assert limits == (120.0, 1800.0)
         return pieces(STEPS), None
 
-    monkeypatch.setattr("ci.engine.client.receive", receive)
+    monkeypatch.setattr("ci.engine.client.receive", received)
     got = stream("http://x", {"prompt": [1], "max_tokens": 5})
     assert isinstance(got, Streamed)
     assert b'"stream_options": {"include_usage": true}' in asked[0]

@@ -192,7 +192,7 @@ def test_served_answer() -> None:
     """The cache's hits come from usage where it says them, else from the counter; no page, no counts."""
     page = 'vllm:iteration_tokens_total_count{engine="0"} %d\nvllm:prefix_cache_hits_total{engine="0"} %d\n'
     before, after = (read_metrics(page % numbers) for numbers in ((5, 100), (91, 196)))
-    got = Streamed(10.0, (11.0, 12.0), Usage(100, 256, None), "text", "length")
+    got = Streamed(10.0, (11.0, 12.0), Usage(100, 256, None), "text")
     answer = served_answer(got, before, after)
     assert (answer.ttft_s, answer.total_s, answer.decode_s, answer.chunks) == (1.0, 2.0, 1.0, 2)
     assert (answer.iterations.value, answer.cached.value, answer.drafts.value) == (86.0, 96.0, None)
