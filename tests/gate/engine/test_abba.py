@@ -240,6 +240,9 @@ def test_boot_of_another_session(tmp_path: Path) -> None:
     (tmp_path / BOOTS / "003-A.json").write_bytes(msgspec.json.encode(boot(3, 26.0, session="run-0")))
     with pytest.raises(SessionError, match=r"003-A\.json: is of session run-0, not run-1"):
         finished_boots(tmp_path)
+    (tmp_path / HEAD_FILE).unlink()  # nobody knows then whose boots these are
+    with pytest.raises(SessionError, match=r"000-A\.json: is of session run-1"):
+        finished_boots(tmp_path)
 
 
 def test_head(tmp_path: Path) -> None:
@@ -262,6 +265,10 @@ def test_head(tmp_path: Path) -> None:
             "driver was '610.43.02', now '611.0'",
         ),
         ({"conditions": {"gpu": "NVIDIA GeForce RTX 4090"}}, "driver was '610.43.02', now None"),
+        ({"conditions": {**head().conditions, "torch": "2.13.0"}}, "torch was None, now '2.13.0'"),
+        ({"profile": "rtx4090-other"}, "profile was 'rtx4090-steps', now 'rtx4090-other'"),
+        ({"points": ("prose-1",)}, "points was ('prose-6747',), now ('prose-1',)"),
+        ({"judge": "prefill_ms"}, "judge was 'step_ms', now 'prefill_ms'"),
         ({"arms": ("mq3d", "token-units")}, "arms was"),
         ({"pairs": 6}, "pairs was 8, now 6"),
         ({"models": ("/models/other",)}, "models was (), now ('/models/other',)"),

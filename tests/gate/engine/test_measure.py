@@ -156,6 +156,36 @@ def test_steps_not_known(change: dict[str, object], reason: str) -> None:
     assert point.decode_tok_s.value is not None
 
 
+@pytest.mark.parametrize(("iterations", "steps"), [(1.0, None), (2.0, 1.0), (256.0, 255.0), (257.0, None)])
+def test_steps_of_an_answer(iterations: float, steps: float | None) -> None:
+    """At least one behind the first token, at most one for each token behind it."""
+    engine = Scripted()
+    again, whole = engine.ask(range(100), 1), engine.ask(range(100), 256)
+    counted = replace(whole, chunks=2, iterations=Growth(iterations))
+    assert steps_between(again, counted).value == steps
+
+
+@pytest.mark.parametrize(
+    ("generate", "request_no", "iterations", "words"),
+    [
+        # Of 256 tokens 255 come in 85 full steps of three, of 257 the last one is a step of its own.
+        (256, 4, Growth(87.0), None),
+        (256, 4, Growth(88.0), "87 steps where full drafts need 85: no circle was met"),
+        (257, 4, Growth(88.0), None),
+        (257, 4, Growth(89.0), "88 steps where full drafts need 86: no circle was met"),
+        (257, 8, Growth(89.0), "88 steps where full drafts need 86: no circle was met"),
+        (257, 8, Growth(None, "began anew"), "whether drafts were full is not known: began anew"),
+    ],
+)
+def test_steps_behind_a_circle(generate: int, request_no: int, iterations: Growth, words: str | None) -> None:
+    """In every round: with one step more than full drafts need it was found into, with two it was not met."""
+    engine = Scripted(change={request_no: {"iterations": iterations}})
+    asked = measure(generate=generate, rounds=3, circle=True)
+    points, problems = measure_points(engine, asked, cached=True, depth=2)
+    assert problems == ([] if words is None else [f"prose-100: {words}"])
+    assert len(points) == (words is None)
+
+
 def test_median_round() -> None:
     """Of several rounds one counts, so that a hiccup in another one moves nothing."""
     slow, quick = {"total_s": 99.0}, {"total_s": PREFILL_S}
@@ -169,6 +199,20 @@ def test_median_round() -> None:
     one, whole = engine.ask(range(100), 1), engine.ask(range(100), 9)
     rounds = [(one, replace(whole, total_s=total)) for total in (5.0, 3.0, 4.0)]
     assert median_round(rounds) == rounds[2]
+
+
+def test_the_median_is_of_the_time_per_step() -> None:
+    """Neither of the whole request nor of all its steps: those differ with its prefill and its drafts."""
+    engine = Scripted()
+    one, whole = engine.ask(range(100), 1), engine.ask(range(100), 256)
+    rounds = [
+        (
+            replace(one, total_s=prefill_s),
+            replace(whole, total_s=prefill_s + steps * step_s, iterations=Growth(steps + 1.0)),
+        )
+        for prefill_s, steps, step_s in ((3.0, 86, 0.025), (2.0, 110, 0.022), (1.0, 90, 0.03))
+    ]
+    assert median_round(rounds) == rounds[0]
 
 
 def test_text_that_is_none() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ci.engine.metrics import Counter, MetricsError, growth, read_metrics, settled
@@ -78,6 +80,9 @@ def test_older_names() -> None:
     """The prefix cache's counters had another name before."""
     old = 'vllm:gpu_prefix_cache_hits_total{engine="0"} '
     assert grown(f"{old}0\n", f"{old}6000\n", Counter.CACHE_HITS) == (6000.0, "")
+    new = old.replace("gpu_", "")
+    both = f"{old}0\n{new}0\n", f"{old}0\n{new}6000\n"  # the old one may stay, and count no more
+    assert grown(*both, Counter.CACHE_HITS) == (6000.0, "")
 
 
 @pytest.mark.parametrize(
@@ -122,3 +127,12 @@ def test_settled() -> None:
     """Pages are read until two agree, so that the last step is in."""
     pages = iter([page(1), page(2), page(3), page(3), page(4)])
     assert settled(lambda: next(pages), lambda: None).samples == read_metrics(page(3)).samples
+
+
+def test_a_page_that_never_settles() -> None:
+    """Another page each time: the twentieth behind the first is taken as it is."""
+    numbers = itertools.count()
+    waits: list[int] = []
+    got = settled(lambda: page(next(numbers)), lambda: waits.append(1))
+    assert got.samples == read_metrics(page(20)).samples
+    assert len(waits) == 20

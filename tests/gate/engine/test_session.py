@@ -42,6 +42,13 @@ def facts(boot: Boot, problem: str | None = None) -> BootFacts:
     )
 
 
+def test_a_key_knows_its_parts_apart() -> None:
+    """The same letters, divided otherwise, are another session's."""
+    assert (
+        len({session_key("ab", "c"), session_key("a", "bc"), session_key("abc"), session_key("c", "ab")}) == 4
+    )
+
+
 def test_an_aa_pair_is_part_of_every_row() -> None:
     """Around each subject boot there is a reference boot on either side."""
     assert memory_boots([8], "token-units", "patched") == ORDER

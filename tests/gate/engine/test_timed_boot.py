@@ -217,7 +217,8 @@ def test_a_neighbour_that_begins_during_a_boot(bench: Bench) -> None:
         (None, (5,), ["GPU 1 of this host is in use"]),
         ("9000", None, ["GPU 1 of this host is in use"]),
         (None, None, ["GPU 1 of this host cannot be read, so it may be in use"]),
-        ("300", None, []),
+        ("1025", None, ["GPU 1 of this host is in use"]),
+        ("1024", None, []),
         (None, (), []),
     ],
 )
