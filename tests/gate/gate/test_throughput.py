@@ -15,6 +15,7 @@ from ci.gate.throughput import (
     boot_deviation,
     enough,
     judge_points,
+    mean_of_subject,
     records_of,
     results_of,
     session_of,
@@ -180,18 +181,21 @@ def test_unread_steps() -> None:
 
 
 def test_confirmation() -> None:
-    """A confirming session stands behind the first; one of other arms makes the record invalid."""
+    """A confirming session stands behind the first and gives the value; its arms and prompts are the same."""
     first, second = boots(2, 1.03), boots(2, 1.03, seed=2)
     step = records_of("steps", head("run-2"), second, (head("run-1"), first))[0]
     assert [one.run for one in step.sessions] == ["run-1", "run-2"]
+    assert step.value == mean_of_subject(step.sessions[1]) != mean_of_subject(step.sessions[0])
     broken = changed(first, 2, replace(first[2], problems=("cut",)))
     reasons = {one.reason for one in records_of("steps", head("run-2"), second, (head("run-1"), broken))}
     assert reasons == {"the session is invalid: boot 2 (patched): cut"}
     other = head("run-1", arms=("mq3d", "patched"))
     swapped = [replace(one, arm=other.arms["AB".index(one.letter)]) for one in first]
-    refused = records_of("steps", head("run-2"), second, (other, swapped))[0]
-    assert refused.value is None
-    assert "something else" in (refused.reason or "")
+    more = replace(head("run-1"), points=(POINT, "second"))
+    for earlier in ((other, swapped), (more, two_points(first, first))):
+        refused = records_of("steps", head("run-2"), second, earlier)[0]
+        assert refused.value is None
+        assert "something else" in (refused.reason or "")
 
 
 TWO = {"points": (POINT, "second")}

@@ -13,7 +13,7 @@ from ci.gate.throughput import (
     records_of,
     session_of,
 )
-from ci.gate.throughput_validity import PACES, disagreements, session_problems
+from ci.gate.throughput_validity import PACES, disagreements, seen_problems, session_problems
 from ci.gate.verdict import Verdict
 from ci.results.throughput import BootMeasure, Number
 from tests.gate.gate.boots import JUDGE, POINT, boot, boots, changed, head, point
@@ -117,6 +117,8 @@ def test_flags_of_an_arm_are_those_of_its_processes() -> None:
     assert session_problems(head(arms=arms), unset) == [
         "boot 1 (patched+X=1): X was None in the engine's processes"
     ]
+    two = replace(good[1], arm="patched+X=1+Y=2", seen=replace(SEEN, flags={"X": "1", "Y": "3"}))
+    assert seen_problems(two) == ["Y was '3' in the engine's processes"]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 5e-324, 1e300, math.inf, math.nan])
@@ -183,7 +185,7 @@ def test_code_of_one_session_is_compiled_once(modules: int) -> None:
 def test_no_lane_is_so_noisy_that_poison_is_noise() -> None:
     """Boots of one arm and one cache, one twice as slow: no noise, whatever the lane's A/A sessions say."""
     warm = {"lineage": "warm", "modules_loaded": 2, "modules_compiled": 0}
-    for times, found in ((1.9, 0), (2.6, 1)):
+    for times, found in ((1.99, 0), (2.01, 1)):
         slow = [replace(boot(place, 26.0 * (times if place else 1.0)), **warm) for place in (0, 3)]
         assert len(disagreements(slow, head(), 0.5)) == found
 
@@ -203,6 +205,8 @@ def test_one_cache_disagrees() -> None:
     assert session_problems(head(), slow, noise_of_boot=0.0205) == []
     assert session_problems(head(), slow, noise_of_boot=0.0195) == [problem.replace("2.0%", "9.8%")]
     assert records_of("steps", head(), slow)[0].value is None
+    noisy = records_of("steps", head(), slow, noise_of_boot=0.0205)[0]
+    assert noisy.value is not None
 
 
 def test_fresh_boots_may_be_noisy() -> None:
@@ -220,8 +224,8 @@ def test_poisoned_artifact_is_named() -> None:
     assert "with equal text: a poisoned artifact in the compile cache" in found
     other = replace(loads, points=(point(26.0 * 2.6, text="u"),))
     assert "with other text" in disagreements([wrote, other], head(), 0.0)[0]
-    one_module = replace(loads, modules_loaded=1)
-    assert "a poisoned artifact" in disagreements([wrote, one_module], head(), 0.0)[0]
+    one_module = [replace(wrote, modules_compiled=1), replace(loads, modules_loaded=1)]
+    assert "a poisoned artifact" in disagreements(one_module, head(), 0.0)[0]
     assert (
         disagreements([wrote, boot(3, 26.1, lineage="warm", modules_loaded=2, modules_compiled=0)], head(), 0)
         == []
@@ -249,6 +253,20 @@ def test_poison_without_a_count_of_steps(known: str | None, words: str) -> None:
     ]
     (found,) = disagreements(its, head(), 0.0)
     assert words in found
+
+
+@pytest.mark.parametrize("best", range(len(PACES)))
+def test_the_best_known_metric_tells_how_fast_a_boot_was(best: int) -> None:
+    """Steps before tokens, and as served before alone; what a worse one shows does not count beside it."""
+    order = ("step_ms", "isolated_step_ms", "decode_tok_s", "isolated_tok_s")
+    lost = dict.fromkeys(order[:best], Number(None, "/metrics not served"))
+    fast, slow = replace(point(26.0), **lost), getattr(point(67.6), order[best])
+    its = [
+        boot(0, 26.0, points=(fast,)),
+        boot(3, 26.0, modules_loaded=2, modules_compiled=0, points=(replace(fast, **{order[best]: slow}),)),
+    ]
+    (found,) = disagreements(its, head(), 0.0)
+    assert "differ 2.60 times" in found
 
 
 @pytest.mark.parametrize(
