@@ -142,6 +142,17 @@ def test_without_any_spread_there_is_no_interval() -> None:
     assert decide_session(pair_ratios(session(-0.5, 4)), DESIGN, Noise(), ERROR)[0] is Verdict.REGRESSED
 
 
+@pytest.mark.parametrize(("noise", "known"), [(0.0, False), (1e-9, True)])
+def test_the_rounding_of_doubles_is_no_spread(noise: float, known: bool) -> None:
+    """Equal quotients of numbers of any size differ by it alone; whatever differs by more has a spread."""
+    levels = (1e9, 1e9, 1e-9, 1e-9) * 2
+    pairs = [(level, 1.003 * level * (1 + noise * (place % 3))) for place, level in enumerate(levels)]
+    values = [value for place, (a, b) in enumerate(pairs) for value in ((b, a) if place % 2 else (a, b))]
+    ratios = pair_ratios(AbSession("r", ("a", "b"), "ABBA" * 4, tuple(values)))
+    assert len(set(ratios)) > 1
+    assert (estimate_at(ratios, DESIGN, Noise(), 0.05, 0.05).lower is not None) is known
+
+
 def test_a_drift_that_would_accuse_cancels() -> None:
     """One percent per boot, over whole blocks, moves no verdict."""
     assert decide([session(0.0, drift=0.01)], DESIGN, Noise(), True).verdict is Verdict.PASS
@@ -297,6 +308,9 @@ def test_noise_is_compared_per_degree_of_freedom() -> None:
     shape = (1.0, -1.0, 1.0, -1.0)
     assert unlike([3.0 * deviation * one for one in shape], QUIET)
     assert unlike([2.0 * deviation * one for one in shape], QUIET) is False
+    # Beyond 7.554 times the variance, with 3 and 24 degrees of freedom, lies one session of a thousand.
+    assert unlike([math.sqrt(7.56 * 3 / 4) * deviation * one for one in shape], QUIET)
+    assert unlike([math.sqrt(7.55 * 3 / 4) * deviation * one for one in shape], QUIET) is False
     assert unlike([1.0, 5.0], Noise()) is False
 
 

@@ -347,6 +347,15 @@ def test_a_slower_arm_cannot_be_accepted() -> None:
     assert _by_key(_accept(open_))["limits", "speed"] == (10.0, "Bob")
 
 
+def test_arms_the_other_way_round_are_refused() -> None:
+    """What was measured of another arm is no value of this one's baseline, not even its first."""
+    swapped = _limited("speed", 10.0, boots(0.0, "r0", arms=("patched", "stock")))
+    words = "limits speed: the arms are not those of the run: arm B is stock, but the run is about patched"
+    with pytest.raises(AcceptError, match=words) as caught:
+        _accept(swapped, "limits")
+    assert caught.value.remedy == "measure the arms the other way round"
+
+
 def test_a_comparison_that_passes_is_stored_once() -> None:
     """Two arms can pass without a baseline: the first value is added, a later one does not move it."""
     sample = _limited("speed", 10.0, boots(0.0, "r0"))
