@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from ci import cli
 from ci.commands import throughput, throughput_session
+from ci.commands.throughput import chosen
 from ci.commands.throughput_rules import Judging
-from ci.commands.throughput_session import LOCK_FILE
-from ci.engine.profile import Point, load_profile, profile_names
+from ci.commands.throughput_session import LOCK_FILE, Outcome, Throughput, measure_of
+from ci.engine.profile import Point, Profile, load_profile, profile_names
+from ci.gate.ab import Design
 from ci.lanes.gpu import GpuState, parse_state
 from ci.results.lock import held
-from tests.gate.commands.played_machine import PROFILE, Machine, play
+from tests.gate.commands.played_machine import ARMS, PROFILE, Machine, play
+from tests.gate.gate.boots import boots
 
 
 @pytest.fixture
@@ -78,6 +83,8 @@ def test_open_to_the_end(machine: Machine, command: Command) -> None:
     assert "verdict: inconclusive" in out
     assert "all 4 pairs were run" in out
     assert len(machine.booted) == 2 + 8
+    left = re.findall(r"boot (\d+) took \d+ s; at most (\d+) are left", out)
+    assert left == [(str(number), str(8 - number)) for number in range(1, 9)]
 
 
 def test_confirmation(machine: Machine, command: Command) -> None:
@@ -170,16 +177,80 @@ def test_no_path_was_proven(machine: Machine, command: Command) -> None:
     assert len(machine.booted) == 1
 
 
-def test_the_strictest_margin_judges(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several prompts under rules of their own, none is judged by a wider margin than its own."""
-    measure = replace(
-        throughput_session.measure_of(PROFILE), points=[Point("prose", 400), Point("prose", 800)]
+MEASURE = measure_of(PROFILE)
+TWO = replace(MEASURE, points=[Point("prose", 400), Point("prose", 800)])
+RULES = """\
+[[rule]]
+match = "throughput/verify-prose-400/isolated_step_ms"
+kind = "ab"
+direction = "lower-is-better"
+margin = 0.02
+pairs = 8
+origin = "sample"
+
+[[rule]]
+match = "throughput/verify-prose-800/*"
+kind = "ab"
+direction = "lower-is-better"
+margin = 0.005
+pairs = 4
+origin = "sample"
+"""
+
+
+def test_prompts_under_rules_of_their_own(machine: Machine) -> None:
+    """None has a wider margin or fewer pairs than its own; a metric is judged at all prompts or at none."""
+    path = Path("baselines/policy.toml")
+    path.write_text(path.read_text().replace("[[rule]]", f"{RULES}\n[[rule]]", 1))  # the first that matches
+    judging = Judging("verify", "rtx4090", TWO, {})
+    (judge,) = judging.judges(judging.limit)
+    assert (judge.metric, judge.design) == ("isolated_step_ms", Design(0.005, 8))
+
+
+def sessions(profile: Profile, first: str = "a", second: str = "b", say: Any = print) -> Throughput:
+    """Those of a profile and two arms of these series hashes; nothing has run."""
+    built: Any = {
+        name: SimpleNamespace(manifest=SimpleNamespace(series_hash=one, vllm="0.27.1"))
+        for name, one in zip(ARMS, (first, second), strict=True)
+    }
+    return Throughput(profile, "rtx4090", built, Path("s"), in_process=True, say=say)
+
+
+def test_key(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands for profile, model and series of both arms, in answers of the quality suite by itself."""
+    served = replace(PROFILE, model=load_profile("rtx4090-steps").model)
+    monkeypatch.setenv("FORKPROOF_DRAFTER", "/models/draft")
+    keys = []
+    for model in ("/models/a", "/models/b"):
+        monkeypatch.setenv("FORKPROOF_MODEL", model)
+        keys.append(sessions(served).head().key)
+    keys.append(sessions(replace(served, env={"X": "1"})).head().key)
+    keys += [sessions(served, *hashes).head().key for hashes in (("c", "b"), ("a", "c"), ("b", "a"))]
+    assert len(set(keys)) == len(keys)
+    assert sessions(served).head().key == keys[1]
+
+
+def test_the_last_line_names_what_awaits_confirmation(machine: Machine) -> None:
+    """Also behind another prompt that is open, of which the lane has no A/A session: it asks for more."""
+    said: list[str] = []
+    points = [Point("prose", 800), Point("prose", 400)]
+    one = sessions(replace(PROFILE, measure=replace(MEASURE, points=points)), say=said.append)
+    its = tuple(
+        replace(each, points=tuple(replace(each.points[0], point=point.name) for point in points))
+        for each in boots(2, 1.03)
     )
-    judging = Judging("verify", "rtx4090", measure, {})
-    rule = judging.rule("prose-400", measure.judge)
-    margins = iter([0.02, 0.005])
-    monkeypatch.setattr(judging, "rule", lambda *_: dataclasses.replace(rule, margin=next(margins)))
-    assert judging.judges(8)[0].design.margin == 0.005
+    assert one.conclude(Outcome(one.head(), its, "red is certain", None)) == 2
+    assert "inconclusive - any-gpu-verify on rtx4090: red is certain; awaiting confirmation by" in said[-1]
+
+
+def test_chosen() -> None:
+    """A prompt that is named twice is timed once, in the order of the words; a kernel belongs to its arms."""
+    profile = replace(PROFILE, measure=replace(TWO, paths=("2D", "3D")))
+    some = measure_of(chosen(profile, None, ["prose-800", "prose-400", "prose-800"]))
+    assert [point.name for point in some.points] == ["prose-800", "prose-400"]
+    assert some.paths == measure_of(chosen(profile, TWO.arms, None)).paths == ("2D", "3D")
+    other = ("patched", "patched+X=1")
+    assert measure_of(chosen(profile, other, None)) == replace(TWO, arms=other, paths=None)
 
 
 def test_other_model(machine: Machine, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
