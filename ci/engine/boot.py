@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ci.engine.bootlog import BootReport, closing_line, read_boot_log
 from ci.engine.cacheinfo import CacheInfo, read_cache_info
-from ci.engine.inprocess import BREAK_VARIABLE
+from ci.engine.inprocess import BREAK_VARIABLE, READS
 from ci.engine.profile import Profile, boot_environment, serve_words
 from ci.engine.server import HOST, Ended, Health, Server
 from ci.lanes.gpu import GpuState
@@ -93,7 +93,11 @@ def serve_launch(
         bytecode: where Python keeps its bytecode, outside the arms; by default it keeps none.
         python: the interpreter that has the stack.
     """
-    env = {name: value for name, value in variables.items() if not name.startswith(SCRUBBED)}
+    env = {
+        name: value
+        for name, value in variables.items()
+        if not name.startswith(SCRUBBED) and name not in READS
+    }
     env |= {
         "PYTHONPATH": os.pathsep.join(map(str, import_path(arm_root, variables))),
         **({"PYTHONPYCACHEPREFIX": str(bytecode)} if bytecode else {"PYTHONDONTWRITEBYTECODE": "1"}),

@@ -120,11 +120,14 @@ def arm_seen(
         series_hash: of the manifest that lies in it.
         flags: the names to look for.
     """
-    values = {name: {one.get(name) for one in processes} for name in flags}
+    values = {name: {one.get(name) for one in processes} or {None} for name in flags}
     return ArmSeen(
         series_hash=series_hash,
         root_first=bool(processes) and all(vllm_of(one) == root for one in processes),
-        flags={name: found.pop() if len(found) == 1 else None for name, found in values.items()},
+        flags={
+            name: found.pop() if len(found) == 1 else " and ".join(sorted(map(repr, found)))
+            for name, found in values.items()
+        },
         processes=len(processes),
         scratch="",
     )
@@ -139,8 +142,17 @@ def vllm_of(environment: Mapping[str, str]) -> Path | None:
     return next((folder for folder in folders if (folder / "vllm").is_dir()), None)
 
 
-def identity_problems(seen: ArmSeen, wanted: ArmUnderTest, series_hash: str) -> list[str]:
-    """What shows that a boot is not the arm that it is taken for."""
+def identity_problems(
+    seen: ArmSeen, wanted: ArmUnderTest, series_hash: str, unset: Iterable[str] = ()
+) -> list[str]:
+    """What shows that a boot is not the arm that it is taken for.
+
+    Args:
+        seen: of the boot.
+        wanted: the arm, with all flags that it must have.
+        series_hash: of the arm's folder.
+        unset: flags of the other arm, which this one must not have.
+    """
     problems = []
     if not seen.processes:
         problems.append("no process of the engine could be looked at")
@@ -151,6 +163,11 @@ def identity_problems(seen: ArmSeen, wanted: ArmUnderTest, series_hash: str) -> 
     for name, value in wanted.flags.items():
         if seen.flags.get(name) != value:
             problems.append(f"{name} is {seen.flags.get(name)!r} in the engine's processes, not {value!r}")
+    for name in unset:
+        if seen.flags.get(name) is not None:
+            problems.append(
+                f"{name} is {seen.flags[name]!r} in the engine's processes; it is the other arm's"
+            )
     return problems
 
 

@@ -84,7 +84,7 @@ class Watched:
     points: list[PointMeasure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     busy: list[str] = field(default_factory=list)
-    """Neighbours that were at work when the last prompt had been timed."""
+    """Neighbours that were at work when the last request had ended."""
     load: float | None = None
 
 
@@ -157,17 +157,10 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
         watched.points += [point for point in points if point.point not in endless]
         watched.problems += problems
         watched.problems += [f"{name}: the engine's times are no finite numbers" for name in endless]
-        watched.busy += busy_others(setup.machine.others())
 
     started = datetime.now(UTC).isoformat(timespec="seconds")
     shared = shared_caches(setup)
     run, lines, seconds = boot_arm(setup, arm, place_name(place), watched, watch, shared)
-    if watched.busy:
-        raise GpuUnfitError(
-            f"boot {place_name(place)} was timed beside others: {'; '.join(watched.busy)}",
-            cause="another user, whose work began during the boot",
-            remedy="end what is yours, then go on with --resume",
-        )
     code = compiled_code(lines)
     lineage = LINEAGES[run.report.lineage]
     problems = [*boot_problems(setup, arm, run, watched), *watched.problems]
@@ -177,6 +170,12 @@ def timed_boot(setup: Setup, place: int, letter: str) -> BootMeasure:
         problems.append("its instrument was on: the log holds dispatch lines")
     if code.mixed and shared is not None:
         poison(shared, f"boot {place_name(place)} {problem}")
+    if watched.busy:
+        raise GpuUnfitError(
+            f"boot {place_name(place)} was timed beside others: {'; '.join(watched.busy)}",
+            cause="another user, whose work began during the boot",
+            remedy="end what is yours, then go on with --resume",
+        )
     return BootMeasure(
         arm=arm.text,
         letter="A" if letter == "A" else "B",
@@ -212,6 +211,8 @@ def boot_arm(
     setup.say(f"booting {name}: {arm.text}\n")
     folder = setup.folder / "engine" / name
     flags = arm_flags(setup, arm, debug)
+    unset = other_flags(setup, arm)
+    variables = {name: value for name, value in setup.variables.items() if name not in unset}
     profile = replace(setup.profile, env={**flags, **KEPT_ENVIRONMENT})
     if caches is not None:
         require_clean(caches)
@@ -220,7 +221,7 @@ def boot_arm(
         profile.serve.max_num_seqs[0],
         setup.roots[arm.arm],
         folder,
-        setup.variables,
+        variables,
         caches=caches,
         in_process=setup.in_process,
         descriptions=setup.folder / "descriptions" / arm.arm,
@@ -230,7 +231,7 @@ def boot_arm(
     def while_up(server: Server) -> None:
         root = setup.roots[arm.arm]
         watched.load = setup.machine.load()
-        watched.seen = arm_seen(environments(server.mark), root, setup.read_hash(root), flags)
+        watched.seen = arm_seen(environments(server.mark), root, setup.read_hash(root), [*flags, *unset])
         engine: Engine = InProcessEngine(server)
         if not setup.in_process:
             engine = ServedEngine(server, setup.measure.chat)
@@ -238,6 +239,7 @@ def boot_arm(
             watch(server, engine)
         except GateError as error:
             watched.problems.append(f"a request failed: {error.in_one_line}")
+        watched.busy += busy_others(setup.machine.others())
 
     begun = setup.machine.clock()
     run = run_boot(launch, setup.machine.read_state, while_up)
@@ -255,6 +257,12 @@ def arm_flags(setup: Setup, arm: ArmUnderTest, debug: bool) -> dict[str, str]:
     return {**setup.profile.env, **arm.flags, DEBUG: "1" if debug else "0"}
 
 
+def other_flags(setup: Setup, arm: ArmUnderTest) -> list[str]:
+    """Variables that only the other arm names: a boot that inherited one would be no reference."""
+    named = {**setup.profile.env, **arm.flags}
+    return [name for one in setup.arms for name in one.flags if name not in named]
+
+
 def boot_problems(
     setup: Setup, arm: ArmUnderTest, run: BootRun, watched: Watched, debug: bool = False
 ) -> list[str]:
@@ -263,7 +271,8 @@ def boot_problems(
     problems = [problem] if problem else []
     if watched.seen is not None:
         wanted = ArmUnderTest(arm.text, arm.arm, arm_flags(setup, arm, debug))
-        problems += identity_problems(watched.seen, wanted, setup.hashes[arm.arm])
+        hashed = setup.hashes[arm.arm]
+        problems += identity_problems(watched.seen, wanted, hashed, other_flags(setup, arm))
     elif not problems:
         problems.append("it was never looked at while it was up")
     return problems

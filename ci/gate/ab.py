@@ -113,6 +113,11 @@ def decide(sessions: Sequence[AbSession], design: Design, noise: Noise, higher_i
     if problem is not None:
         return AbResult(Verdict.INVALID, Stage.FIRST, problem, (), design.margin)
     first, one = decide_session(pair_ratios(sessions[0], higher_is_better), design, noise, ERROR)
+    if len(set(sessions[0].arms)) == 1 and first in (Verdict.REGRESSED, Verdict.IMPROVED):
+        why = (
+            f"an arm against itself came out different, which is the machine's doing: {describe(one, design)}"
+        )
+        return AbResult(Verdict.INCONCLUSIVE, Stage.FIRST, why, (one,), design.margin)
     if first is Verdict.INCONCLUSIVE and len(sessions) > 1 and one.pairs < design.max_pairs:
         # What ended it early was another case's red. The fresh session is this case's first whole look.
         second, two = decide_session(pair_ratios(sessions[1], higher_is_better), design, noise, ERROR)

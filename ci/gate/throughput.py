@@ -50,11 +50,13 @@ class Judged:
     """Of a verdict `invalid`."""
     before: Verdict | None = None
     """What the session that this one confirms or not said of it; None where there is none."""
+    closed: bool = False
+    """Whether that session has the last word on it: it found no loss, and was not cut short."""
 
     @property
     def settled(self) -> bool:
         """Whether no further boot can change what is said of it."""
-        return bool({self.verdict, self.before} & {Verdict.PASS, Verdict.IMPROVED})
+        return self.closed or self.verdict in (Verdict.PASS, Verdict.IMPROVED)
 
 
 def session_of(head: SessionHead, boots: Sequence[BootMeasure], point: str, metric: str) -> AbSession | str:
@@ -83,21 +85,29 @@ def judge_points(
         earlier: the session that this one confirms or not, in what came out worse there.
     """
     said = judge_points(*earlier, judges) if earlier else []
-    before = {(one.metric, one.point): one.verdict for one in said}
+    before = {(one.metric, one.point): one for one in said}
     found = []
     for judge in judges:
         for point in head.points:
             verdict, estimate, reason = Verdict.INVALID, Estimate(0, 0.0), None
             then = before.get((judge.metric, point))
-            error = CONFIRM_ERROR if then is Verdict.REGRESSED else ERROR
+            error = CONFIRM_ERROR if then and then.verdict is Verdict.REGRESSED else ERROR
             session = session_of(head, boots, point, judge.metric)
             if isinstance(session, AbSession):
                 ratios = pair_ratios(session, judge.higher_is_better)
                 verdict, estimate = decide_session(ratios, judge.design, judge.noise_of(point), error)
             else:
                 reason = session
-            found.append(Judged(point, judge.metric, verdict, estimate, judge.design, reason, then))
+            one = Judged(point, judge.metric, verdict, estimate, judge.design, reason)
+            found.append(one if then is None else after(one, then))
     return found
+
+
+def after(now: Judged, then: Judged) -> Judged:
+    """A judged metric of a confirming session, with what the session before it said."""
+    open_early = then.verdict is Verdict.INCONCLUSIVE and then.estimate.pairs < then.design.max_pairs
+    closed = then.verdict is not Verdict.REGRESSED and not open_early
+    return dataclasses.replace(now, before=then.verdict, closed=closed)
 
 
 def unread_problems(head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge]) -> list[str]:
@@ -146,8 +156,12 @@ def enough(
 def awaits_confirmation(
     head: SessionHead, boots: Sequence[BootMeasure], judges: Sequence[Judge], noise_of_boot: float
 ) -> bool:
-    """Whether a session came out worse in anything that is judged, and so a fresh one has to confirm it."""
-    if session_problems(head, boots, noise_of_boot):
+    """Whether a session came out worse in anything that is judged, and so a fresh one has to confirm it.
+
+    No fresh session makes an invalid one valid, and an arm is not worse than itself.
+    """
+    unusable = session_problems(head, boots, noise_of_boot) or unread_problems(head, boots, judges)
+    if unusable or head.arms[0] == head.arms[1]:
         return False
     return any(one.verdict is Verdict.REGRESSED for one in judge_points(head, boots, judges))
 

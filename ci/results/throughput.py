@@ -54,7 +54,8 @@ class ArmSeen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     root_first: bool
     """Whether every engine process imports vLLM from that folder before any other."""
     flags: dict[str, str | None]
-    """Flag values in the engine processes' own environment; None where they differ or are not set."""
+    """Values in the engine processes' own environment, of the flags of both arms; None where no process has
+    one, and where they differ what each has."""
     processes: int
     scratch: str
     """The plan lines of the boot, counted: `2 loaded, 4 adopted, 0 late`."""

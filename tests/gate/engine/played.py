@@ -60,7 +60,7 @@ class Bench:
         monkeypatch.setattr(timed_boot, "serve_launch", self.launch)
 
     def launch(
-        self, made: Profile, seqs: int, root: Path, folder: Path, _variables: Any, **more: Any
+        self, made: Profile, seqs: int, root: Path, folder: Path, variables: Any, **more: Any
     ) -> Launch:
         """The player instead of the engine."""
         (self.folder / "lines.log").write_text(self.log)
@@ -68,6 +68,7 @@ class Bench:
         plan.write_text(json.dumps({"log": str(self.folder / "lines.log"), **self.plan}))
         env = {
             **os.environ,
+            **variables,
             "PYTHONPATH": str(root),
             "VLLM_CACHE_ROOT": str(folder / "caches"),
             **made.env,

@@ -115,6 +115,8 @@ def test_serve_launch(tmp_path: Path) -> None:
         "FORKPROOF_DRAFTER": "/d",
         "VLLM_INT4_MQ_3D": "0",
         "TRITON_CACHE_DIR": "/old",
+        "FORKPROOF_SLOWDOWN": "0.03",
+        "FORKPROOF_BREAK": "declared-8",
         "HOME": "/home/x",
     }
     made = serve_launch(
@@ -125,6 +127,7 @@ def test_serve_launch(tmp_path: Path) -> None:
     assert made.env["PYTHONPATH"].split(os.pathsep) == ["/arm", str(ROOT)]
     assert (made.env["VLLM_INT4_MQ_3D"], made.env["HOME"]) == ("1", "/home/x")
     assert made.env["TRITON_CACHE_DIR"] == str(tmp_path / "b" / "caches" / "triton")
+    assert not {"FORKPROOF_SLOWDOWN", "FORKPROOF_BREAK"} & made.env.keys()
 
 
 def test_bytecode_stays_out_of_the_arms(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ def test_the_arm_itself() -> None:
         ([{FLAG: "0"}], "abc", "does not import vLLM from the arm"),
         ([GOOD], "abd", "holds series abd, not abc"),
         ([{**GOOD, FLAG: "1"}], "abc", f"{FLAG} is '1' in the engine's processes, not '0'"),
-        ([GOOD, {**GOOD, FLAG: "1"}], "abc", f"{FLAG} is None"),
+        ([GOOD, {**GOOD, FLAG: "1"}], "abc", f"""{FLAG} is "'0' and '1'" in"""),
+        ([GOOD, {"PYTHONPATH": str(ROOT)}], "abc", f"""{FLAG} is "'0' and None" in"""),
         ([{"PYTHONPATH": str(ROOT)}], "abc", f"{FLAG} is None"),
     ],
 )
@@ -92,6 +93,15 @@ def test_another_arm(processes: list[dict[str, str]], series: str, words: str) -
     """No process, another folder, series or flag, or processes that differ: named."""
     problems = identity_problems(arm_seen(processes, ROOT, series, ARM.flags), ARM, "abc")
     assert any(words in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(("values", "found"), [((None, None), 0), (("1", "1"), 1), (("1", None), 1)])
+def test_a_flag_of_the_other_arm(values: tuple[str | None, ...], found: int) -> None:
+    """In one process is enough: the reference would have what the subject is compared for."""
+    processes = [GOOD if value is None else {**GOOD, "OTHER": value} for value in values]
+    seen = arm_seen(processes, ROOT, "abc", [*ARM.flags, "OTHER"])
+    problems = identity_problems(seen, ARM, "abc", ["OTHER"])
+    assert [problem.endswith("; it is the other arm's") for problem in problems] == [True] * found
 
 
 def test_environments_are_those_of_the_processes() -> None:

@@ -15,6 +15,7 @@ from ci.engine import timed_boot
 from ci.engine.abba import encoded
 from ci.engine.circle import CIRCLE_FILE
 from ci.engine.compiled import MARK, PoisonedLineageError
+from ci.engine.identity import parse_arm
 from ci.engine.measure import measure_points
 from ci.engine.timed_boot import Machine, busy_others, wait_quiet
 from ci.errors import GateError
@@ -209,6 +210,36 @@ def test_a_neighbour_that_begins_during_a_boot(bench: Bench) -> None:
         GpuUnfitError, match="boot 000-A was timed beside others: GPU 1 of this host is in use"
     ):
         bench.boot(machine=machine)
+
+
+@pytest.mark.parametrize("log", [LOG, LOG + LOADS + COMPILES])
+@pytest.mark.parametrize("fails", [False, True])
+def test_whatever_else_was_wrong_beside_a_neighbour(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, log: str, fails: bool
+) -> None:
+    """Failed requests are no finding about the arm then; a poisoned cache is marked all the same."""
+
+    def failing(*_given: Any, **_more: Any) -> None:
+        raise GateError("it broke")
+
+    bench.log = log
+    if fails:
+        monkeypatch.setattr(timed_boot, "measure_points", failing)
+    looks = iter([[], [parse_state({"memory.used": "9000"}, None, ())]])
+    machine = Machine(lambda: QUIET, lambda: next(looks), lambda: 0.3)
+    with pytest.raises(GpuUnfitError, match="was timed beside others"):
+        bench.boot(one=profile(lineage="shared:one"), machine=machine)
+    assert bool(list((bench.folder / "session").rglob(MARK))) == (log != LOG)
+
+
+def test_the_reference_inherits_no_flag_of_the_subject(bench: Bench) -> None:
+    """What only the other arm names is taken out of the caller's environment; what is there is told."""
+    arms = (parse_arm("patched"), parse_arm("patched+SLOW=1"))
+    boot = bench.boot(arms=arms, variables={"SLOW": "1"})
+    assert boot.seen is not None
+    assert (boot.problems, boot.seen.flags["SLOW"]) == ((), None)
+    bench.env["SLOW"] = "1"
+    assert bench.boot(arms=arms).problems == ("SLOW is '1' in the engine's processes; it is the other arm's",)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import msgspec
 import pytest
 
 from ci.gate.ab import (
@@ -212,6 +213,17 @@ def test_what_anothers_red_cut_short_is_judged_by_the_fresh_session() -> None:
         result = decide([first, session(second, run="r2")], DESIGN, QUIET, True)
         assert result.verdict is verdict
         assert words in result.why
+
+
+@pytest.mark.parametrize("effect", [-0.03, 0.03])
+def test_an_arm_is_no_worse_and_no_better_than_itself(effect: float) -> None:
+    """What differs there is the machine: nothing to confirm, nothing to accept."""
+    one = msgspec.structs.replace(session(effect), arms=("patched", "patched"))
+    found = decide([one], DESIGN, QUIET, higher_is_better=True)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.why.startswith("an arm against itself came out different")
+    again = msgspec.structs.replace(one, run="r2")
+    assert decide([one, again], DESIGN, QUIET, higher_is_better=True).verdict is Verdict.INCONCLUSIVE
 
 
 def test_the_confirmation_has_its_own_error_rate() -> None:

@@ -116,6 +116,32 @@ def test_every_judged_metric() -> None:
     assert enough(head(), undecided, both, 0.0) is None
 
 
+def test_what_no_fresh_session_can_change_is_not_held() -> None:
+    """An arm against itself, and a session of which another metric cannot be read."""
+    slower = boots(2, 1.05)
+    itself = ("patched", "patched")
+    same = boots(2, 1.05)
+    same = [replace(one, arm="patched") for one in same]
+    assert awaits_confirmation(head(), slower, [JUDGE], 0.0)
+    assert not awaits_confirmation(head(arms=itself), same, [JUDGE], 0.0)
+    unread = [replace(one, points=(replace(one.points[0], prefill_ms=Number(None, "x")),)) for one in slower]
+    assert not awaits_confirmation(head(), unread, [JUDGE, PREFILL], 0.0)
+
+
+def test_what_the_first_session_left_open_to_its_end_stays_open() -> None:
+    """No boot of the confirming session can change it, so none is run for it."""
+    both = replace(head("run-1"), points=(POINT, "second")), replace(head("run-2"), points=(POINT, "second"))
+    whole = two_points(boots(8, 1.02), boots(8, 1.005))
+    fresh = two_points(boots(2), boots(2, 1.005))
+    slow, open_ = judge_points(both[1], fresh, [JUDGE], (both[0], whole))
+    assert (slow.before, slow.verdict, slow.closed) == (Verdict.REGRESSED, Verdict.PASS, False)
+    assert (open_.before, open_.verdict, open_.closed) == (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, True)
+    assert enough(both[1], fresh, [JUDGE], 0.0, (both[0], whole)) == "every prompt is decided"
+    cut = both[0], whole[:4]
+    assert not judge_points(both[1], fresh, [JUDGE], cut)[1].closed
+    assert enough(both[1], fresh, [JUDGE], 0.0, cut) is None
+
+
 def test_records() -> None:
     """The paired metrics carry their boots, the value is the mean of arm B; counts stand alone."""
     its = boots(2, 1.02)
