@@ -15,15 +15,20 @@ from msgspec.structs import replace
 
 from ci import cli
 from ci.commands import throughput, throughput_session
-from ci.commands.throughput import chosen
+from ci.commands.throughput import check_served, chosen
 from ci.commands.throughput_rules import Judging
 from ci.commands.throughput_session import LOCK_FILE, Outcome, Throughput, measure_of
+from ci.engine.abba import SessionOpenError
+from ci.engine.inprocess import BREAK_VARIABLE
 from ci.engine.profile import Point, Profile, load_profile, profile_names
+from ci.errors import UsageError
 from ci.gate.ab import Design
 from ci.lanes.gpu import GpuState, parse_state
+from ci.results.aa import write_aa
 from ci.results.lock import held
-from tests.gate.commands.played_machine import ARMS, PROFILE, Machine, play
-from tests.gate.gate.boots import boots
+from ci.results.throughput import BootMeasure, Number
+from tests.gate.commands.played_machine import ARMS, PROFILE, Machine, aa_sessions, play
+from tests.gate.gate.boots import boots, two_points
 
 
 @pytest.fixture
@@ -243,6 +248,61 @@ def test_the_last_line_names_what_awaits_confirmation(machine: Machine) -> None:
     assert "inconclusive - any-gpu-verify on rtx4090: red is certain; awaiting confirmation by" in said[-1]
 
 
+def run_with(one: Throughput, its: list[BootMeasure], **how: Any) -> Outcome:
+    """Run a session whose timed boots are these; nothing boots."""
+    played: Any = one
+    played.setup, played.warm_up = (lambda _folder: None), (lambda *_: (None, []))
+    played.shown_boot = lambda _setup, head, place, _letter: replace(its[place], session=head.run)
+    return one.run(**{"resume": False, **how})
+
+
+def two_prompts(pairs: int, first: float, second: float) -> list[BootMeasure]:
+    """Boots of both prompts of `TWO`."""
+    names = [point.name for point in TWO.points]
+    return [
+        replace(
+            one, points=tuple(replace(each, point=name) for each, name in zip(one.points, names, strict=True))
+        )
+        for one in two_points(boots(pairs, first, noise=0.0005), boots(pairs, second, noise=0.0005))
+    ]
+
+
+@pytest.fixture
+def two(machine: Machine) -> Throughput:
+    """The sessions of both prompts, on a lane with A/A sessions of both."""
+    aa = [replace(one, case=f"verify-{point.name}") for point in TWO.points for one in aa_sessions()]
+    write_aa(Path("baselines/rtx4090/aa.jsonl"), aa)
+    return sessions(replace(PROFILE, measure=TWO))
+
+
+def test_two_prompts_are_confirmed(two: Throughput, capsys: pytest.CaptureFixture[str]) -> None:
+    """A prompt that passed before ends nothing by its red; the accused one is judged as a confirmation is."""
+    red = "red is certain: isolated_step_ms of prose-400"
+    assert run_with(two, two_prompts(2, 1.03, 1.0)).stopped == red
+    its = two_prompts(8, 1.0051, 1.03)
+    assert run_with(two, its, blocks=1).stopped is None
+    with pytest.raises(SessionOpenError, match="has not ended"):
+        run_with(two, its)
+    outcome = run_with(two, its, resume=True)
+    assert (len(outcome.boots), outcome.stopped) == (12, red)
+    assert two.conclude(outcome) == 1
+    assert "prose-400 isolated_step_ms: regressed" in capsys.readouterr().out
+
+
+def test_an_unread_session_confirms_nothing(two: Throughput) -> None:
+    """Run again, a fresh one takes its place, and still confirms the first."""
+    red = two_prompts(2, 1.03, 1.03)
+    unread = Number(None, "no first token")
+    its = [
+        replace(each, points=tuple(replace(point, isolated_step_ms=unread) for point in each.points))
+        for each in red
+    ]
+    first = run_with(two, red)
+    assert "cannot be judged" in (run_with(two, its).stopped or "")
+    outcome = run_with(two, red)
+    assert outcome.earlier == (first.head, first.boots)
+
+
 def test_chosen() -> None:
     """A prompt that is named twice is timed once, in the order of the words; a kernel belongs to its arms."""
     profile = replace(PROFILE, measure=replace(TWO, paths=("2D", "3D")))
@@ -356,6 +416,12 @@ def test_what_a_server_would_not_read(
     assert f"error: {name}: {variable} is read by the engine in one process only" in err
     assert "remedy: --in-process" in err
     assert (machine.builds, machine.booted) == (0, [])
+
+
+def test_what_a_profile_sets_and_a_server_would_not_read() -> None:
+    """A profile's own environment is the arms' as well."""
+    with pytest.raises(UsageError, match=f"any-gpu-verify: {BREAK_VARIABLE} is read by the engine in one"):
+        check_served(replace(PROFILE, env={**PROFILE.env, BREAK_VARIABLE: "declared-8"}))
 
 
 @pytest.mark.parametrize("session", ["loop", "loop/mine"])

@@ -394,6 +394,15 @@ def test_confirmation_under_other_conditions(tmp_path: Path) -> None:
             opened(tmp_path, "run-2", ended, yes)
 
 
+def test_a_confirming_session_under_other_conditions(tmp_path: Path) -> None:
+    """It is the one that has not ended, so its conditions are compared, not those of the first."""
+    begin(tmp_path / "1", head("run-1"))
+    run_blocks(tmp_path / "1", 2, Booter(), never)
+    begin(tmp_path / "2", replace(head("run-2"), conditions={"driver": "other"}))
+    with pytest.raises(SessionError, match=r"/2: .*driver was 'other'"):
+        opened(tmp_path, "run-3")
+
+
 def test_first_session_gone(tmp_path: Path) -> None:
     """Without the session that it confirms, a second one is of no use."""
     begin(tmp_path / "2", head("run-2"))

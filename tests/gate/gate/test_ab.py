@@ -203,16 +203,20 @@ def test_a_second_session_cannot_accuse_what_the_first_cleared() -> None:
 
 
 def test_what_anothers_red_cut_short_is_judged_by_the_fresh_session() -> None:
-    """Only where the first session ended early; and one red session accuses nobody."""
+    """Only where the first session ended early, at a first one's error; one red session accuses nobody."""
     cut, whole = session(-0.004, pairs=2), session(-0.004)
     for first, second, verdict, words in (
         (cut, 0.0, Verdict.PASS, "the first session ended early"),
         (cut, -0.02, Verdict.INCONCLUSIVE, "worse in one session only"),
         (whole, 0.0, Verdict.INCONCLUSIVE, "of no account"),
     ):
-        result = decide([first, session(second, run="r2")], DESIGN, QUIET, True)
+        both = [first, session(second, run="r2")]
+        result = decide(both, DESIGN, QUIET, True)
         assert result.verdict is verdict
         assert words in result.why
+        stage, counted = (Stage.CONFIRMATION, both) if first is cut else (Stage.FIRST, both[:1])
+        alone = [decide_session(pair_ratios(one), DESIGN, QUIET, ERROR)[1] for one in counted]
+        assert (result.stage, result.estimates) == (stage, tuple(alone))
 
 
 @pytest.mark.parametrize("effect", [-0.03, 0.03])

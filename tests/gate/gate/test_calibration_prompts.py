@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from ci.gate import calibration_prompts
 from ci.gate.calibration_prompts import (
     NOISE,
     PROMPT_EFFECTS,
@@ -15,7 +17,9 @@ from ci.gate.calibration_prompts import (
     prompt_scenarios,
     simulate_prompts,
 )
+from ci.gate.throughput import enough
 from ci.gate.verdict import Verdict
+from ci.results.throughput import SessionHead
 
 
 def test_every_row_stands_once() -> None:
@@ -37,6 +41,19 @@ def test_a_large_loss_is_found_in_two_short_sessions() -> None:
     shares = simulate_prompts(PromptScenario(2, 4, -0.05), 20, 1)
     assert shares.verdicts == {Verdict.REGRESSED: 1.0}
     assert shares.mean_boots == 8
+
+
+def test_a_confirming_session_ends_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is enough is asked with the session that it confirms, as of real sessions."""
+    asked: set[tuple[str, str | None]] = set()
+
+    def spy(head: SessionHead, *rest: Any) -> str | None:
+        asked.add((head.run, rest[3][0].run if rest[3] else None))
+        return enough(head, *rest)
+
+    monkeypatch.setattr(calibration_prompts, "enough", spy)
+    simulate_prompts(PromptScenario(2, 4, -0.05), 1, 1)
+    assert asked == {("first", None), ("second", "first")}
 
 
 def test_a_large_gain_needs_no_second_session() -> None:

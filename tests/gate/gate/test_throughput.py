@@ -258,6 +258,37 @@ def test_a_confirming_session_answers_the_first(
     assert by_point[1].verdict is (Verdict.PASS if second == 1.0 else Verdict.INCONCLUSIVE)
 
 
+@pytest.mark.parametrize(
+    ("before", "pairs", "now", "verdicts", "words"),
+    [
+        ((1.03, 1.0), 2, (1.005, 1.03), "inconclusive regressed", None),
+        ((1.0, 1.03), 2, (1.03, 1.03), "regressed regressed", "red is certain: step_ms of second"),
+        ((1.03, 1.0), 2, (1.0, 1.005), "pass inconclusive", "every prompt is decided"),
+        ((1.03, 1.0), 8, (1.0056, 1.0056), "regressed inconclusive", f"red is certain: step_ms of {POINT}"),
+    ],
+)
+def test_what_the_first_session_cleared(
+    before: tuple[float, float], pairs: int, now: tuple[float, float], verdicts: str, words: str | None
+) -> None:
+    """Red there ends no confirming session, nothing waits for it, and one in ten accuses the other only."""
+    accused, confirming = replace(head("run-1"), **TWO), replace(head("run-2"), **TWO)
+    first = two_points(boots(2, before[0], seed=1), boots(2, before[1], seed=2))
+    its = two_points(boots(pairs, now[0], seed=3), boots(pairs, now[1], seed=3))
+    judged = judge_points(confirming, its, [JUDGE], (accused, first))
+    assert " ".join(one.verdict.value for one in judged) == verdicts
+    assert enough(confirming, its, [JUDGE], 0.0, (accused, first)) == words
+
+
+def test_what_the_first_session_said_is_of_one_metric() -> None:
+    """Red in one metric and cleared in another, the prompt has to be decided in the first only."""
+    first, its = slow_prefill(boots(2, 1.03), 1.0), slow_prefill(boots(2, seed=2), 1.05)
+    judged = judge_points(head("run-2"), its, [JUDGE, PREFILL], (head("run-1"), first))
+    assert [one.before for one in judged] == [Verdict.REGRESSED, Verdict.PASS]
+    assert [one.verdict for one in judged] == [Verdict.PASS, Verdict.INCONCLUSIVE]
+    words = enough(head("run-2"), its, [JUDGE, PREFILL], 0.0, (head("run-1"), first))
+    assert words == "every prompt is decided"
+
+
 def test_boot_deviation() -> None:
     """A pair of boots varies as two do; no A/A session, no number."""
     assert boot_deviation([QUIET, QUIET]) == pytest.approx(0.001)
