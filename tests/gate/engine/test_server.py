@@ -84,6 +84,8 @@ def test_the_port_is_kept(tmp_path: Path) -> None:
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
                 other.bind((HOST, server.port))
             assert server.wait_healthy(20) is Health.READY
+    assert server._kept is not None
+    assert server._kept.fileno() == -1  # closed
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind((HOST, server.port))
