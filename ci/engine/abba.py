@@ -206,7 +206,7 @@ def open_session(
         if resume:
             resumed(first, head)
         aside += put_all_aside(first)
-        return Opened(first, begin(first, head), None, aside)
+        return Opened(first, begun(first, head, aside), None, aside)
     boots = tuple(finished_boots(first))
     current, now, earlier = first, kept, None
     if confirming is not None:
@@ -228,9 +228,27 @@ def open_session(
     if (earlier is None or spoilt(now, boots)) and held(*accused):
         resumed(first, head)  # under other conditions nothing could be confirmed
         aside = put_all_aside(second)
-        return Opened(second, begin(second, head), accused, aside)
+        return Opened(second, begun(second, head, aside), accused, aside)
     aside = put_all_aside(first, second)
-    return Opened(first, begin(first, head), None, aside)
+    return Opened(first, begun(first, head, aside), None, aside)
+
+
+def begun(folder: Path, head: SessionHead, aside: Sequence[Path]) -> SessionHead:
+    """Begin a session; where it cannot be written down, say where that now lies which made room for it.
+
+    Raises:
+        SessionError: as said.
+        FileUnreadableError: nothing was moved.
+    """
+    try:
+        return begin(folder, head)
+    except GateError as error:
+        if not aside:
+            raise
+        where = ", ".join(map(str, aside))
+        raise SessionError(
+            error.what, cause=f"what was there now lies in {where}", remedy=error.remedy
+        ) from error
 
 
 def put_all_aside(*folders: Path) -> tuple[Path, ...]:

@@ -42,7 +42,7 @@ and the fresh session answers for those that came out slower. Noise {noise:.1%},
 most {pairs} pairs; {repeats} sessions per row. `pass` is said when every prompt passes, `regressed` when one
 is confirmed. The error rates are each prompt's: with more prompts, more often one of them stays open, and one
 of those that lose exactly the margin is accused. Real prompts share the noise of their boot, so their
-sessions lie between this and one prompt's; a second judged metric, such as prefill, counts as more prompts."""
+sessions lie between this and one prompt's. Another judged metric, like prefill, counts as more prompts."""
 _USUAL_TEXT = """\
 Share of comparisons that each rule calls slower. A fixed threshold at the margin accuses healthy patches
 when boots are few or noisy, and half of those that lose exactly the margin. Tests against zero (one-sided,

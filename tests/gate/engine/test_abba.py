@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from ci.engine import abba
 from ci.engine.abba import (
     ASIDE,
     BOOTS,
@@ -33,6 +34,7 @@ from ci.engine.abba import (
     run_blocks,
 )
 from ci.gate.throughput import records_of
+from ci.results.files import FileUnreadableError
 from ci.results.throughput import BootMeasure, SessionHead
 from tests.gate.gate.boots import boot, head
 
@@ -384,6 +386,22 @@ def test_open_session(tmp_path: Path) -> None:
     fresh = opened(tmp_path, "run-4", fresh=True)
     assert (fresh.head.run, fresh.aside) == ("run-4", (tmp_path / "1.run-3",))
     assert opened(tmp_path, "run-5", yes, no).folder == tmp_path / "1"
+
+
+def test_a_full_disk_when_a_session_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has made room for it is not lost: it is said where it lies, if anything was moved."""
+
+    def full(path: Path, _data: bytes) -> None:
+        raise FileUnreadableError(f"{path}: cannot be written", remedy="check the free space")
+
+    begin(tmp_path / "1", head("run-1"))
+    monkeypatch.setattr(abba, "write_atomic", full)
+    with pytest.raises(SessionError) as caught:
+        opened(tmp_path, "run-2", fresh=True)
+    assert caught.value.cause == f"what was there now lies in {tmp_path / '1.run-1'}"
+    assert caught.value.remedy == "check the free space"
+    with pytest.raises(FileUnreadableError):
+        opened(tmp_path, "run-3")
 
 
 def test_confirmation_under_other_conditions(tmp_path: Path) -> None:
