@@ -65,14 +65,15 @@ def write_all(files: Mapping[Path, bytes]) -> None:
 
 
 def write_report(path: Path, data: bytes) -> None:
-    """Write a file that the user names: whole; into a device or a pipe as it comes, for it must stay one.
+    """Write a file that the user names: whole; through a link, and into a device or a pipe, as it comes.
+
+    Such a path stays what it is, as /dev/stdout has to, which is a link whatever the output goes to.
 
     Raises:
         FileUnreadableError: it cannot be written.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        with _writable(path):
-            path.write_bytes(data)
+    if _stays(path):
+        _write_into(path, data, "wb")
     else:
         write_atomic(path, data)
 
@@ -83,8 +84,34 @@ def append(path: Path, data: bytes) -> None:
     Raises:
         FileUnreadableError: it cannot be written.
     """
-    with _writable(path), path.open("ab") as stream:
-        stream.write(data)
+    _write_into(path, data, "ab")
+
+
+def _stays(path: Path) -> bool:
+    """Whether what is at a path is written into and never replaced."""
+    if path.is_symlink():
+        return True
+    if not path.exists() or path.is_dir():
+        return False
+    return not path.is_file() or path.absolute().parts[1] in ("dev", "proc")
+
+
+def _write_into(path: Path, data: bytes, mode: str) -> None:
+    with _writable(path):
+        own = _own_output(path)
+        target = path if own is None else own
+        with open(target, mode, closefd=own is None) as stream:
+            stream.write(data)
+
+
+def _own_output(path: Path) -> int | None:
+    """Return the descriptor of our own output that ``path`` leads to; a second one would write over it."""
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed, or there is no such path yet
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                sys.stdout.flush()
+                return descriptor
+    return None
 
 
 @contextmanager

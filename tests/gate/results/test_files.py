@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -126,3 +129,41 @@ def test_a_report_replaces_a_file_and_a_summary_grows(tmp_path: Path) -> None:
     assert path.read_bytes() == b"two three"
     with pytest.raises(files.FileUnreadableError, match="cannot be written: Is a directory"):
         files.write_report(tmp_path, b"x")
+
+
+@pytest.mark.parametrize("ahead", [b"", b"ahead\n"])
+def test_a_report_into_our_own_output_leaves_the_rest(tmp_path: Path, ahead: bytes) -> None:
+    """A link such as /dev/stdout stays one, and what is printed before and after is there, in order."""
+    link, out = tmp_path / "stdout", tmp_path / "out"
+    link.symlink_to("/proc/self/fd/1")
+    out.write_bytes(ahead)
+    words = """
+        import sys; from pathlib import Path; from ci.results import files
+        print("one"); files.write_report(Path(sys.argv[1]), b"two\\n")
+        print("three"); files.append(Path(sys.argv[1]), b"four\\n"); print("five")
+    """
+    with out.open("ab" if ahead else "wb") as stream:
+        subprocess.run([sys.executable, "-c", dedent(words), link], stdout=stream, check=True)
+    assert out.read_bytes() == ahead + b"one\ntwo\nthree\nfour\nfive\n"
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "stdout"]
+
+
+def test_a_report_goes_through_a_link(tmp_path: Path) -> None:
+    """The user's own link stays one, also before its target is there; a link to a folder is refused."""
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to(target)
+    for data in (b"longer", b"new"):
+        files.write_report(link, data)
+        assert (target.read_bytes(), link.is_symlink()) == (data, True)
+    target.unlink()
+    target.mkdir()
+    with pytest.raises(files.FileUnreadableError, match="link: cannot be written: Is a directory"):
+        files.write_report(link, b"x")
+
+
+def test_nothing_of_the_system_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is a plain file below /proc is written into, or refused by the system."""
+    monkeypatch.setattr(files, "write_atomic", lambda *_: pytest.fail("it was to be replaced"))
+    with pytest.raises(files.FileUnreadableError, match="/proc/self/status: cannot be written"):
+        files.write_report(Path("/proc/self/status"), b"x")
