@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from ci.errors import GateError
 
@@ -44,24 +46,68 @@ def write_atomic(path: Path, data: bytes) -> None:
 def write_all(files: Mapping[Path, bytes]) -> None:
     """Write files, new ones or over those that are there, in the order given: all of them, or none.
 
-    Each lies whole beside its place before the first takes it, so a full disk changes nothing.
+    Each lies whole beside its place before the first takes it, and what stood there keeps a second
+    name until all are written: a full disk changes nothing, and putting back needs no space.
 
     Raises:
-        FileUnreadableError: a file cannot be read or written; the others are as they were.
+        FileUnreadableError: a file cannot be read or written; all others but those named are as they were.
     """
-    before = {path: _whole(path) if path.exists() else None for path in files}
-    placed: list[Path] = []
     with ExitStack() as stack:
         beside = {path: stack.enter_context(_beside(path, data)) for path, data in files.items()}
+        before = [stack.enter_context(_Old(path)) for path in files]
         try:
             for path, temporary in beside.items():
-                placed.append(path)
                 with _writable(path):
                     os.replace(temporary, path)
-        except BaseException:  # an interrupt, too, must not leave half of them
-            for path in placed:
-                _put_back(path, before[path])
+        except BaseException as error:  # an interrupt, too, must not leave half of them
+            written = [old for old in before if not os.path.lexists(beside[old.path])]
+            if lost := [old for old in written if not old.put_back()]:
+                raise _not_put_back(lost, error) from error
             raise
+
+
+class _Old:
+    """What stands at a path, a link as such: kept under another name for the block, if lost for longer."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kept: Path | None = None
+        self.lost = False
+
+    def __enter__(self) -> Self:
+        if self.path.exists() and not self.path.is_file():
+            raise _not_plain(self.path)
+        if os.path.lexists(self.path):
+            self.kept = self.path.with_name(f".{self.path.name[:80]}.{secrets.token_hex(8)}.old")
+            with _writable(self.path):
+                self.keep(self.kept)
+        return self
+
+    def keep(self, kept: Path) -> None:
+        try:
+            os.link(self.path, kept, follow_symlinks=False)
+        except OSError:  # a file system without them
+            shutil.copy2(self.path, kept, follow_symlinks=False)
+
+    def put_back(self) -> bool:
+        try:
+            if self.kept is None:
+                self.path.unlink(missing_ok=True)
+            else:
+                os.replace(self.kept, self.path)
+        except OSError:
+            self.lost = True
+        return not self.lost
+
+    def __exit__(self, *_: object) -> None:
+        if self.kept is not None and not self.lost:
+            with suppress(OSError):
+                self.kept.unlink()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} ({f'what it held is in {self.kept}' if self.kept else 'it was not there before'})"
+        )
 
 
 def write_report(path: Path, data: bytes) -> None:
@@ -146,16 +192,20 @@ def _writable(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _put_back(path: Path, data: bytes | None) -> None:
-    if data is None:
-        path.unlink(missing_ok=True)
-    else:
-        write_atomic(path, data)
+def _not_put_back(lost: Sequence[_Old], error: BaseException) -> FileUnreadableError:
+    return FileUnreadableError(
+        f"cannot be put back: {', '.join(map(str, lost))}",
+        cause=error.what
+        if isinstance(error, GateError)
+        else f"{type(error).__name__} while files were written",
+        remedy="move back what they held, and remove what was not there, as soon as the disk can be written",
+    )
 
 
-def _whole(path: Path) -> bytes:
-    with open_plain(path, sys.maxsize) as stream:
-        return stream.read()
+def _not_plain(path: Path) -> FileUnreadableError:
+    return FileUnreadableError(
+        f"{path}: not a plain file", remedy="name a plain file, or put one in its place"
+    )
 
 
 @contextmanager
@@ -173,9 +223,7 @@ def open_plain(path: Path, max_bytes: int) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "rb") as stream:
             info = os.fstat(stream.fileno())
             if not stat.S_ISREG(info.st_mode):
-                raise FileUnreadableError(
-                    f"{path}: not a plain file", remedy="name a plain file, or put one in its place"
-                )
+                raise _not_plain(path)
             if info.st_size > max_bytes:
                 raise _too_large(path, info.st_size, max_bytes)
             yield stream

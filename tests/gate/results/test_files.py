@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -109,6 +110,79 @@ def test_a_full_disk_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         files.write_all({one: b"a", two: b"b"})
     assert "free space" in (caught.value.remedy or "")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == {one: b"1", two: b"2"}
+
+
+def failing_replace(monkeypatch: pytest.MonkeyPatch, *targets: Path) -> None:
+    """Let nothing be renamed to these paths."""
+    real = os.replace
+
+    def replace(source: str | Path, target: Path) -> None:
+        if target in targets:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_putting_back_needs_no_space_and_keeps_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    """On a disk that has become full, files, modes and links, dangling ones too, are as they were."""
+    names = ("file", "link", "dangling", "last")
+    file, link, dangling, last = (tmp_path / name for name in names)
+    target = tmp_path / "target"
+    for path in (file, target, last):
+        path.write_text("old")
+    file.chmod(0o600)
+    link.symlink_to(target)
+    dangling.symlink_to(tmp_path / "nowhere")
+    if not linked:  # as on a file system without hard links
+        monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.EPERM, "no")))
+    failing_replace(monkeypatch, last)
+    full_disk(monkeypatch, after=4)
+    with pytest.raises(files.FileUnreadableError, match=r"last: cannot be written: Input/output error"):
+        files.write_all(dict.fromkeys((file, link, dangling, last), b"new"))
+    assert (file.read_text(), file.stat().st_mode & 0o777, last.read_text()) == ("old", 0o600, "old")
+    assert (link.readlink(), dangling.readlink()) == (target, tmp_path / "nowhere")
+    assert target.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, "target"])
+
+
+def test_what_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are put back all the same, and what it held is not lost."""
+    one, two, new, last = (tmp_path / name for name in ("one", "two", "new", "last"))
+    for path in (one, two, last):
+        path.write_text(f"old {path.name}")
+    real = os.replace
+
+    def replace(source: str | Path, target: Path) -> None:
+        if target == last:
+            failing_replace(monkeypatch, one)
+            monkeypatch.setattr(Path, "unlink", lambda *_, **__: os.unlink(tmp_path / "none"))
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(files.FileUnreadableError) as caught:
+        files.write_all(dict.fromkeys((one, two, new, last), b"new"))
+    monkeypatch.undo()
+    assert caught.value.what.startswith(f"cannot be put back: {one} (what it held is in {tmp_path}/.one.")
+    assert caught.value.what.endswith(f", {new} (it was not there before)")
+    assert f"{last}: cannot be written: Input/output error" in (caught.value.cause or "")
+    assert two.read_text() == "old two"
+    assert [path.read_text() for path in tmp_path.glob(".one.*.old")] == ["old one"]
+
+
+def test_a_folder_or_a_pipe_is_not_written_over(tmp_path: Path) -> None:
+    """What is no plain file stays, and so does every other file."""
+    one, pipe = tmp_path / "one", tmp_path / "pipe"
+    one.write_text("old")
+    os.mkfifo(pipe)
+    for path in (tmp_path, pipe):
+        with pytest.raises(files.FileUnreadableError, match="not a plain file"):
+            files.write_all({one: b"new", path: b"new"})
+    assert (one.read_text(), pipe.is_fifo()) == ("old", True)
 
 
 @pytest.mark.parametrize("write", [files.write_report, files.append])
