@@ -41,11 +41,11 @@ def held(
 
     Raises:
         HeldError: another process holds it.
-        OSError: the file cannot be made or locked.
+        OSError: the file cannot be made or locked, or is a link, whose target would be written over.
     """
     with suppress(FileExistsError):  # what stands there and is no folder is said better below
         path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b", buffering=0) as lock:
+    with os.fdopen(_opened(path), "a+b", buffering=0) as lock:
         if not _taken(lock, path):
             waiting()
             _wait(lock, path, time.monotonic() + wait_s)
@@ -53,6 +53,16 @@ def held(
             lock.truncate(0)
             lock.write(f"pid {os.getpid()}: {what}\n".encode())
         yield lock.fileno()
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        error.filename = str(path)
+        if path.is_symlink():
+            error.strerror = f"{path.name} is a link, and a lock has to be a file of its own"
+        raise
 
 
 def _wait(lock: FileIO, path: Path, deadline: float) -> None:

@@ -60,11 +60,23 @@ def test_no_child_keeps_it(tmp_path: Path) -> None:
         child.wait()
 
 
-def test_a_full_disk_keeps_nobody_from_a_lock(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_nobody_from_a_lock() -> None:
     """What it is held for is written for people; without a place for that the lock holds all the same."""
-    (tmp_path / "lock").symlink_to("/dev/full")
-    with held(tmp_path / "lock", "a session"):
+    with held(Path("/dev/full"), "a session"):
         pass
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_followed(tmp_path: Path, there: bool) -> None:
+    """A link in a lock's place is an error that says so; what it leads to is neither emptied nor made."""
+    target = tmp_path / "target"
+    if there:
+        target.write_text("keep")
+    (tmp_path / "lock").symlink_to(target)
+    with pytest.raises(OSError, match="lock is a link") as caught, held(tmp_path / "lock", "a session"):
+        pass
+    assert caught.value.filename == str(tmp_path / "lock")
+    assert (target.read_text() if there else target.exists()) == ("keep" if there else False)
 
 
 def test_what_cannot_be_locked_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
