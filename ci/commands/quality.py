@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ci.commands import review
 from ci.commands.quality_inputs import MATHS_VARIABLE, TEXTS_VARIABLE, read_maths, read_texts
-from ci.commands.throughput import built_arms, chosen, machine_lane
+from ci.commands.throughput import built_arms, check_served, check_timed, chosen, machine_lane
 from ci.commands.throughput_session import Throughput
 from ci.engine import lmeval
 from ci.engine.abba import unused
@@ -57,6 +57,7 @@ CHAT_TIMEOUT_S = 600.0
 WORD_PROBLEMS = "the set of word problems"
 OWN_PROBLEMS = 1319
 """Word problems that lm-eval fetches: the test split of GSM8K."""
+UNSERVED = "compare other arms: this command always serves, and cannot compare such an arm"
 AGAIN = "--fresh puts aside what was answered and asks both arms again"
 
 
@@ -88,7 +89,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Hold the GPU, ask the arms that have not answered yet, and compare."""
     if args.items < 1:
         raise UsageError(f"--items {args.items}: at least 1")
+    check_timed(args.profile, served=True)
     profile = chosen(load_profile(args.profile), args.arms, None)
+    check_served(profile, remedy=UNSERVED)
     lane = machine_lane(profile)
     built = built_arms(profile, args, lane)
     one = Quality(Throughput(profile, lane, built, args.session or quality_folder(profile, lane)), args.items)

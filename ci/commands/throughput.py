@@ -65,10 +65,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.blocks is not None and args.blocks < 1:
         raise UsageError(f"--blocks {args.blocks}: at least 1")
     pairs = None if args.pairs is None else checked_pairs(args.pairs)
-    if args.profile not in (timed := timed_names()):
-        raise UsageError(
-            f"{args.profile!r} is no profile with a [measure] table", remedy=f"one of: {', '.join(timed)}"
-        )
+    check_timed(args.profile)
     profile = chosen(load_profile(args.profile), args.arms, args.point)
     if not args.in_process:
         check_served(profile)
@@ -99,19 +96,42 @@ def chosen(profile: Profile, arms: Sequence[str] | None, points: Sequence[str] |
     return replace(profile, measure=measure)
 
 
-def check_served(profile: Profile) -> None:
+def check_timed(name: str, *, served: bool = False) -> None:
+    """Refuse a word that is no profile with something to time.
+
+    Args:
+        name: the word.
+        served: of those with something to time, name only what vLLM's server can run.
+
+    Raises:
+        UsageError: it is none; those that are one are named.
+    """
+    names = timed_names()
+    if name in names:
+        return
+    if served:
+        names = [one for one in names if not unread(load_profile(one))]
+    raise UsageError(f"{name!r} is no profile with a [measure] table", remedy=f"one of: {', '.join(names)}")
+
+
+def check_served(profile: Profile, remedy: str = "--in-process") -> None:
     """Refuse arms or settings that say something which vLLM's server would not read.
 
     Raises:
         UsageError: the first of them, by name.
     """
-    flags = (name for text in measure_of(profile).arms for name in parse_arm(text).flags)
-    if unread := sorted(READS & {*profile.env, *flags}):
+    if names := unread(profile):
         raise UsageError(
-            f"{profile.name}: {unread[0]} is read by the engine in one process only",
+            f"{profile.name}: {names[0]} is read by the engine in one process only",
             cause="behind vLLM's server the arm would run as if it were not set",
-            remedy="--in-process",
+            remedy=remedy,
         )
+
+
+def unread(profile: Profile) -> list[str]:
+    """What the profile or its arms set and vLLM's server would not read."""
+    flags = (name for text in measure_of(profile).arms for name in parse_arm(text).flags)
+    return sorted(READS & {*profile.env, *flags})
 
 
 def built_arms(profile: Profile, args: argparse.Namespace, lane: str) -> dict[str, Arm]:

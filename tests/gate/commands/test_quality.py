@@ -13,6 +13,7 @@ from ci import cli
 from ci.commands import quality, quality_inputs, throughput
 from ci.commands.quality_inputs import parts_of, read_maths, read_texts
 from ci.engine import lmeval
+from ci.engine.profile import load_profile, timed_names
 from ci.errors import UsageError
 from tests.gate.commands.played_model import Model, play, stand_in
 
@@ -295,6 +296,40 @@ def test_arm_of_no_name(model: Model, command: Command, monkeypatch: pytest.Monk
     code, out = command("--arms", "stock", "nope")
     assert code == 2
     assert "the series has no arm 'nope'" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "variable"),
+    [
+        (["any-gpu-verify-slowed"], "FORKPROOF_SLOWDOWN"),
+        (["any-gpu-verify", "--arms", "patched", "patched+FORKPROOF_BREAK=x"], "FORKPROOF_BREAK"),
+    ],
+)
+def test_what_a_server_would_not_read(
+    model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    variable: str,
+) -> None:
+    """An arm that only the engine in one process would make another is refused before any is built."""
+    monkeypatch.setattr(quality, "load_profile", load_profile)
+    monkeypatch.setattr(throughput, "arms_by_name", lambda *_: pytest.fail("an arm was built"))
+    assert cli.main(["quality", *words]) == 2
+    err = capsys.readouterr().err
+    assert f"error: {words[0]}: {variable} is read by the engine in one process only" in err
+    assert "remedy: compare other arms: this command always serves" in err
+
+
+@pytest.mark.parametrize("name", ["any-gpu", "rtx3090-memory"])
+def test_profiles_that_can_be_asked_are_named(
+    model: Model, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """A profile that does not exist, or has no [measure] table: what quality can use is listed, no more."""
+    assert cli.main(["quality", name]) == 2
+    listed = capsys.readouterr().err.partition("one of: ")[2].partition("\n")[0].split(", ")
+    assert listed == [one for one in timed_names() if one != "any-gpu-verify-slowed"]
+    assert model.booted == []
 
 
 @pytest.mark.parametrize("items", ["0", "-1"])
