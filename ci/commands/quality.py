@@ -8,7 +8,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from ci.commands import review
 from ci.commands.quality_inputs import MATHS_VARIABLE, TEXTS_VARIABLE, read_maths, read_texts
 from ci.commands.throughput import built_arms, check_served, check_timed, chosen, machine_lane
-from ci.commands.throughput_session import Throughput
+from ci.commands.throughput_session import Throughput, alone, measure_of, words_of
 from ci.engine import lmeval
 from ci.engine.abba import unused
 from ci.engine.engines import Engine, ServedEngine
+from ci.engine.identity import resolve_arm
 from ci.engine.profile import Profile, filled, load_profile, serve_words
 from ci.engine.server import Server
 from ci.engine.session import session_key
@@ -94,15 +95,18 @@ def run(args: argparse.Namespace) -> ExitCode:
     check_served(profile, remedy=UNSERVED)
     lane = machine_lane(profile)
     built = built_arms(profile, args, lane)
-    one = Quality(Throughput(profile, lane, built, args.session or quality_folder(profile, lane)), args.items)
+    folder = args.session or quality_folder(profile, lane, built)
+    one = Quality(Throughput(profile, lane, built, folder), args.items)
     with lease(read_state().uuid or "unnamed", cache_root() / "leases", f"quality {profile.name}"):
         scores = one.scores(fresh=args.fresh)
     return one.conclude(scores)
 
 
-def quality_folder(profile: Profile, lane: str) -> Path:
-    """Where the answers are kept."""
-    return review.out_folder("quality", lane, profile.name)
+def quality_folder(profile: Profile, lane: str, built: Iterable[str]) -> Path:
+    """Where the answers of a profile's arms are kept, of those that are built."""
+    names = list(built)
+    arms = [resolve_arm(text, names).text for text in measure_of(profile).arms]
+    return review.out_folder("quality", lane, profile.name, words_of(arms))
 
 
 class Quality:
@@ -157,8 +161,14 @@ class Quality:
             fresh: it is; what it said is kept under another name.
 
         Raises:
+            UsageError: another run has the folder.
             QualityError: answers are there that cannot be used, or the arms' are not to the same items.
         """
+        with alone(self.session.folder, f"quality {self.session.profile.name}"):
+            return self.asked(fresh=fresh)
+
+    def asked(self, *, fresh: bool) -> tuple[ArmScores, ArmScores]:
+        """The same, in a folder that no other run has."""
         folder = self.session.folder
         if fresh:
             for path in (folder / "A.json", folder / "B.json"):

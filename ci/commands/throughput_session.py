@@ -41,6 +41,7 @@ from ci.gate.throughput_validity import session_problems
 from ci.gate.verdict import Verdict, last_line, overall
 from ci.lanes.conditions import read_conditions, read_gpus
 from ci.lanes.gpu import GpuState, load_average, read_state
+from ci.lanes.run import OUT_VARIABLE
 from ci.report.throughput import render_announcement, render_boots, render_judged, render_texts
 from ci.results.lock import HeldError, held
 from ci.results.records import Record
@@ -326,7 +327,8 @@ def alone(folder: Path, what: str) -> Iterator[None]:
         raise UsageError(
             f"{folder}: held by {error.holder}",
             cause="another run has a session there",
-            remedy="wait until that has ended, or choose another folder: --session DIR",
+            remedy="wait until that has ended, or choose another folder: --session DIR, "
+            f"or {OUT_VARIABLE}=DIR where nox runs it",
         ) from error
 
 

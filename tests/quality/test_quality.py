@@ -28,7 +28,8 @@ def scores(request: pytest.FixtureRequest) -> tuple[ArmScores, ArmScores]:
     """Both arms' answers, kept between runs of equal conditions."""
     profile = load_profile(PROFILES[LANE])
     with gpu_of("quality"):
-        one = Quality(Throughput(profile, LANE, arms(), quality_folder(profile, LANE)))
+        built = arms()
+        one = Quality(Throughput(profile, LANE, built, quality_folder(profile, LANE, built)))
         return one.scores(fresh=request.config.getoption("--fresh"))
 
 

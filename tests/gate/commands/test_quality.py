@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from ci import cli
 from ci.commands import quality, quality_inputs, throughput
 from ci.commands.quality_inputs import parts_of, read_maths, read_texts
+from ci.commands.throughput_session import LOCK_FILE
 from ci.engine import lmeval
 from ci.engine.profile import load_profile, timed_names
 from ci.errors import UsageError
+from ci.results.lock import HeldError, held
 from tests.gate.commands.played_model import Model, play, stand_in
 
 
@@ -25,7 +28,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 Command = Callable[..., tuple[int, str]]
-KEPT = Path("results/quality/rtx4090/rtx4090-steps")
+KEPT = Path("results/quality/rtx4090/rtx4090-steps/token-units-vs-patched")
 ANOTHER = "is of another profile, arm, model, machine, tool parser, text, word problem or number of them"
 
 
@@ -330,6 +333,46 @@ def test_profiles_that_can_be_asked_are_named(
     listed = capsys.readouterr().err.partition("one of: ")[2].partition("\n")[0].split(", ")
     assert listed == [one for one in timed_names() if one != "any-gpu-verify-slowed"]
     assert model.booted == []
+
+
+def test_a_folder_has_one_run(model: Model, command: Command) -> None:
+    """A second one, on another GPU, is refused while the first runs, and puts nothing aside."""
+    command("--items", "40")
+    before = sorted(KEPT.iterdir())
+    with held(KEPT / LOCK_FILE, "quality rtx4090-steps"):
+        for words in ([], ["--fresh"]):
+            code, out = command("--items", "40", *words)
+            assert code == 2
+            assert f"{KEPT.resolve()}: held by pid {os.getpid()}: quality rtx4090-steps\n" in out
+            assert "another folder: --session DIR, or FORKPROOF_OUT=DIR where nox runs it" in out
+    assert (sorted(KEPT.iterdir()), len(model.booted)) == (before, 2)
+
+
+def test_no_other_run_gets_the_folder_meanwhile(
+    model: Model, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is held until both arms have answered."""
+    found = []
+
+    def asks(*_: Any) -> None:
+        with pytest.raises(HeldError, match="quality rtx4090-steps"), held(KEPT / LOCK_FILE, "another"):
+            pass
+        found.append(1)
+        raise lmeval.LmEvalError("it was asked")
+
+    monkeypatch.setattr(lmeval, "run", asks)
+    command("--items", "40")
+    assert found == [1]
+
+
+def test_other_arms_have_another_folder(model: Model, command: Command) -> None:
+    """The answers of two pairs of arms of one profile lie side by side."""
+    command("--items", "40")
+    assert command("--items", "40", "--arms", "patched", "patched+VLLM_X=1")[0] == 0
+    assert sorted(path.name for path in KEPT.parent.iterdir()) == [
+        "patched-vs-patched_VLLM_X=1",
+        "token-units-vs-patched",
+    ]
 
 
 @pytest.mark.parametrize("items", ["0", "-1"])
