@@ -113,7 +113,7 @@ def decide(sessions: Sequence[AbSession], design: Design, noise: Noise, higher_i
     if problem is not None:
         return AbResult(Verdict.INVALID, Stage.FIRST, problem, (), design.margin)
     first, one = decide_session(pair_ratios(sessions[0], higher_is_better), design, noise, ERROR)
-    if len(set(sessions[0].arms)) == 1 and first in (Verdict.REGRESSED, Verdict.IMPROVED):
+    if said_of(sessions[0].arms, first) is not first:
         why = (
             f"an arm against itself came out different, which is the machine's doing: {describe(one, design)}"
         )
@@ -135,6 +135,12 @@ def decide(sessions: Sequence[AbSession], design: Design, noise: Noise, higher_i
     word = "confirmed" if second is Verdict.REGRESSED else "not confirmed"
     why = f"{word}: first {describe(one, design)}; then {describe(two, design)}"
     return AbResult(second, Stage.CONFIRMATION, why, (one, two), design.margin)
+
+
+def said_of(arms: tuple[str, str], verdict: Verdict) -> Verdict:
+    """Return what a session's verdict says of its arms: one is neither worse nor better than itself."""
+    different = verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
+    return Verdict.INCONCLUSIVE if different and arms[0] == arms[1] else verdict
 
 
 def _sessions_problem(sessions: Sequence[AbSession]) -> str | None:

@@ -18,6 +18,7 @@ from ci.gate.ab import (
     decide,
     decide_session,
     pair_ratios,
+    said_of,
 )
 from ci.gate.throughput_validity import PAIRED, UNITS, not_positive, number_of, session_problems
 from ci.gate.verdict import Verdict
@@ -96,6 +97,7 @@ def judge_points(
             if isinstance(session, AbSession):
                 ratios = pair_ratios(session, judge.higher_is_better)
                 verdict, estimate = decide_session(ratios, judge.design, judge.noise_of(point), error)
+                verdict = said_of(head.arms, verdict)
             else:
                 reason = session
             one = Judged(point, judge.metric, verdict, estimate, judge.design, reason)
@@ -158,10 +160,9 @@ def awaits_confirmation(
 ) -> bool:
     """Whether a session came out worse in anything that is judged, and so a fresh one has to confirm it.
 
-    No fresh session makes an invalid one valid, and an arm is not worse than itself.
+    No fresh session makes an invalid one valid.
     """
-    unusable = session_problems(head, boots, noise_of_boot) or unread_problems(head, boots, judges)
-    if unusable or head.arms[0] == head.arms[1]:
+    if session_problems(head, boots, noise_of_boot) or unread_problems(head, boots, judges):
         return False
     return any(one.verdict is Verdict.REGRESSED for one in judge_points(head, boots, judges))
 

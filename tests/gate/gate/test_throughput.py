@@ -124,6 +124,7 @@ def test_what_no_fresh_session_can_change_is_not_held() -> None:
     same = [replace(one, arm="patched") for one in same]
     assert awaits_confirmation(head(), slower, [JUDGE], 0.0)
     assert not awaits_confirmation(head(arms=itself), same, [JUDGE], 0.0)
+    assert [one.verdict for one in judge_points(head(arms=itself), same, [JUDGE])] == [Verdict.INCONCLUSIVE]
     unread = [replace(one, points=(replace(one.points[0], prefill_ms=Number(None, "x")),)) for one in slower]
     assert not awaits_confirmation(head(), unread, [JUDGE, PREFILL], 0.0)
 
