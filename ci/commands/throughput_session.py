@@ -27,7 +27,6 @@ from ci.engine.profile import Measure, Profile, filled
 from ci.engine.session import session_key
 from ci.engine.timed_boot import Machine, Setup, timed_boot
 from ci.errors import ExitCode, UsageError
-from ci.gate.ab import AWAITING
 from ci.gate.policy import MAX_PAIRS, MIN_PAIRS
 from ci.gate.throughput import (
     awaits_confirmation,
@@ -302,7 +301,7 @@ class Throughput:
             return self.last(Verdict.INCONCLUSIVE, f"{len(outcome.boots)} boots so far; go on with --resume")
         worst = max(
             (result for result in results if result.verdict is verdict),
-            key=lambda result: result.why.startswith(AWAITING),
+            key=lambda result: result.awaiting,
         )
         return self.last(verdict, f"{outcome.stopped}; {worst.why}")
 

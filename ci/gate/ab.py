@@ -99,6 +99,11 @@ class AbResult:
     """One per session."""
     margin: float
 
+    @property
+    def awaiting(self) -> bool:
+        """Whether it came out worse, and a fresh session has to confirm that."""
+        return self.why.startswith(AWAITING)
+
 
 def decide(sessions: Sequence[AbSession], design: Design, noise: Noise, higher_is_better: bool) -> AbResult:
     """Return the verdict on an A/B metric.

@@ -10,7 +10,6 @@ from typing import NoReturn
 import msgspec
 
 from ci.errors import GateError
-from ci.gate.ab import AWAITING
 from ci.gate.cell import differing_condition
 from ci.gate.policy import Kind, Policy
 from ci.gate.rows import Cause, Row, SuiteVerdict, Value
@@ -167,7 +166,7 @@ def _check_helps(row: Row, policy: Policy) -> None:
         return
     name = f"{row.lane}/{row.suite} {row.case} {row.metric}"
     if rule.kind is Kind.AB:
-        if row.ab is not None and row.why.startswith(AWAITING):
+        if row.ab is not None and row.ab.awaiting:
             raise AcceptError(
                 f"{name} came out worse, and a fresh session has to confirm that first: {row.why}",
                 remedy=f"python -m ci run {row.suite} --lane {row.lane}",

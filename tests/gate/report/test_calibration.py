@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import pytest
+
 from ci.gate.calibration import Scenario, Shares, scenarios
 from ci.gate.calibration_prompts import PromptScenario, PromptShares
 from ci.gate.replay import replay
@@ -60,6 +62,23 @@ def test_page_has_every_row() -> None:
     assert "| Welch's t | 2 | 0.3% | 50.0% |" in page
     assert "| 12 | 4 | -0.5% | 25.0% | 0.0% | 2.6% | 0.0% | 19.5 |" in page
     assert "**no**" not in page
+
+
+@pytest.mark.parametrize("name", ["measured.md", "throughput.md"])
+def test_other_pages_say_what_the_calibration_says(name: str) -> None:
+    """Of sessions of six prompts, as they round it."""
+    table = DOCS.read_text(encoding="utf-8").partition("## Several prompts")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if "| 6 |" in line
+    ]
+    passing = [float(row[3].rstrip("%")) for row in rows if row[2] == "0.0%"]
+    found = [row[5] for row in rows if row[2] == "-1.0%"]
+    assert (len(passing), len(found)) == (2, 2)
+    words = [f"{share:.0f}%" for share in passing]
+    if name == "measured.md":
+        words = [*(f"{share:.1f}%" for share in passing), *found]
+    page = (DOCS.parent / name).read_text(encoding="utf-8")
+    assert [word for word in words if word not in page] == []
 
 
 def test_replay_in_docs_is_current() -> None:
